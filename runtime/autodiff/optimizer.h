@@ -1,0 +1,26 @@
+/*
+ * optimizer.h - updates as ops: a gradient dies in its update.
+ *
+ * Appends one update effect (SGD, MOMENTUM, ADAM) for each trainable parameter, in the order in which the gradients
+ * are complete, each directly after the op that completes its gradient would also be legal: the planner decides.
+ * With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads.
+ * Optimizer state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v), zero at the start; they must be
+ * in the graph before any op refers to them, hence two calls.
+ */
+#ifndef TARN_AUTODIFF_OPTIMIZER_H
+#define TARN_AUTODIFF_OPTIMIZER_H
+
+#include "config/config.h"
+#include "graph/graph.h"
+
+/* Adds the persistent state of every trainable parameter of the network graph; called before autodiff. */
+enum tarn_status optimizer_add_state(struct graph *graph, const struct config *config);
+
+/*
+ * Appends the updates. parameter[i] has gradient[i] (TENSOR_NONE: the loss does not depend on it, no update).
+ * Also appends RECORD of the gradient norm into the metric "metric/gradient_norm" when clipping is on.
+ */
+enum tarn_status optimizer_add_updates(struct graph *graph, const struct config *config, const uint32_t *parameter,
+				       const uint32_t *gradient, uint32_t count, struct host_arena *arena);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * config.h - everything a run needs to know besides the network's layers.
+ *
+ * The schema is one table (config_schema): path, type, unit, range, default, choices, help and example of each key.
+ * Parsing, checking, defaults, `tarn help config`, docs/config.md and the JSON Schema for editors all come from it.
+ * Precedence: command line override, file, default. Every error is one line with file:line:column.
+ *
+ * The struct is plain and self-contained (text fields are arena strings), so that it can be written to the plan file as
+ * "path=value" lines and read back without YAML (config_from_lines): an executor-only build has no libyaml.
+ */
+#ifndef TARN_CONFIG_CONFIG_H
+#define TARN_CONFIG_CONFIG_H
+
+#include "base/bytes.h"
+#include "base/host_arena.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct yaml_node;
+
+enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME };
+/* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
+enum strategy {
+	STRATEGY_AUTO,        /* least time that fits the budget */
+	STRATEGY_NONE,        /* keep everything */
+	STRATEGY_MEMORY_POOR, /* keep nothing */
+	STRATEGY_SQRT,        /* about sqrt(n) tensors */
+	STRATEGY_SPEED,       /* outputs of convolutions and matrix products */
+	STRATEGY_MANUAL,      /* memory.keep */
+	STRATEGY_MIN,         /* least memory */
+	STRATEGIES
+};
+enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH };
+enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
+enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
+
+#define CONFIG_MAX_LIST 64
+
+struct text_list {
+	const char *item[CONFIG_MAX_LIST];
+	uint32_t count;
+};
+
+struct real_list {
+	double item[8];
+	uint32_t count;
+};
+
+struct size_list {
+	uint32_t item[8];
+	uint32_t count;
+};
+
+struct config {
+	const char *file; /* where it came from, for messages */
+	const char *name; /* name: of the run; default: the file's stem */
+	uint32_t driver;  /* device.driver: enum config_driver */
+
+	struct {
+		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default) */
+		uint32_t recompute; /* enum strategy */
+		struct text_list keep; /* tensor names or globs for `manual` */
+		uint64_t workspace_cap; /* bytes a library call may use as workspace */
+	} memory;
+
+	struct {
+		uint32_t type; /* enum data_type */
+		const char *directory; /* data.directory: relative to the config file unless absolute */
+		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
+		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
+		uint32_t classes, batch;
+		uint32_t samples, test_samples; /* of synthetic and hash; hash: samples = batch by default */
+		bool shuffle, drop_last;
+		struct real_list mean, std; /* normalisation: (x/255 - mean) / std for bytes, one value or one a channel */
+		uint32_t shift; /* data.augment.shift: random crop after padding by so many pixels */
+		bool flip; /* data.augment.flip: random horizontal flip */
+	} data;
+
+	struct {
+		uint32_t init; /* enum init_kind */
+		uint32_t loss; /* enum loss_kind */
+	} network;
+
+	struct {
+		uint32_t type; /* enum optimizer_kind */
+		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
+		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
+		uint32_t schedule; /* enum schedule_kind */
+		uint32_t warmup_steps;
+		double final_rate; /* cosine: end value as a fraction of learning_rate */
+		uint32_t step_epochs; /* step: every so many epochs */
+		double step_factor; /* step: times this */
+	} optimizer;
+
+	struct {
+		uint32_t epochs;
+		uint64_t max_steps; /* 0: no limit */
+		uint64_t seed;
+		uint32_t threads; /* 0: all cores */
+		uint32_t log_every; /* steps */
+		uint32_t evaluate_every; /* epochs; 0: only at the end */
+		const char *snapshot; /* train.snapshot: file; "" none */
+		uint32_t snapshot_every; /* epochs; 0: only at the end */
+	} train;
+
+	/* The network: exactly one of them (both NULL in an executor-only build). */
+	const struct yaml_node *layers;
+	const struct yaml_node *model;
+};
+
+enum config_type { CONFIG_TEXT, CONFIG_REAL, CONFIG_INTEGER, CONFIG_BOOL, CONFIG_BYTES, CONFIG_CHOICE, CONFIG_TEXT_LIST,
+		   CONFIG_REAL_LIST, CONFIG_SIZE_LIST, CONFIG_NODE };
+
+struct config_key {
+	const char *path; /* "memory.budget" */
+	enum config_type type;
+	uint32_t offset; /* in struct config */
+	uint32_t width; /* bytes of an integer field: 4 or 8 */
+	double low, high; /* range of a number, both included */
+	const char *default_text; /* as one would write it; NULL: required */
+	const char *const *choices; /* names by enum value; then aliases */
+	uint32_t n_choices;
+	const char *unit, *help, *example;
+};
+
+extern const struct config_key config_schema[];
+extern const uint32_t config_schema_keys;
+
+/* Defaults, then the overrides "key=value" (as on the command line). For runs without a file; layers and model stay NULL. */
+enum tarn_status config_defaults(const char *const *override, uint32_t overrides, struct host_arena *arena,
+				 struct config *config);
+
+/* File, then overrides. An override may also reach into `model.` (model.depth=20). Cross-checks included. */
+enum tarn_status config_load(const char *path, const char *const *override, uint32_t overrides,
+			     struct host_arena *arena, struct config *config);
+/* The same from YAML text in memory. */
+enum tarn_status config_parse(const char *text, size_t bytes, const char *name, const char *const *override,
+			      uint32_t overrides, struct host_arena *arena, struct config *config);
+
+/* The run as "path=value" lines (no layers, no model), for the plan file; and back, then overrides. */
+char *config_to_lines(const struct config *config, struct host_arena *arena);
+enum tarn_status config_from_lines(const char *lines, const char *name, const char *const *override,
+				   uint32_t overrides, struct host_arena *arena, struct config *config);
+
+/* The schema for people and editors; `key` NULL for all of it, else one key (TARN_EINVAL with "did you mean"). */
+enum tarn_status config_help(FILE *out, const char *key);
+void config_markdown(FILE *out);
+void config_json_schema(FILE *out);
+
+const char *strategy_name(uint32_t strategy);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * feed.h - the loader thread: the next batch is ready before the step asks for it.
+ *
+ * The thread decodes batch k+1 into its own host buffer (made at boot) while the device works on batch k; when the step has
+ * consumed the staging slot, feed_next copies (or the thread has already written, where the host reaches the arena)
+ * the batch into staging. No allocation after open. The sequence of batches is a pure function of (seed, first batch),
+ * so resuming at any batch gives the same one. Each sample of an epoch comes exactly once; the last batch of an
+ * epoch is short unless drop_last.
+ */
+#ifndef TARN_DATA_FEED_H
+#define TARN_DATA_FEED_H
+
+#include "data/dataset.h"
+
+struct feed;
+
+struct feed_options {
+	const struct dataset *dataset;
+	uint32_t batch;
+	bool shuffle, drop_last, augment;
+	uint64_t seed;
+	uint32_t first_epoch;      /* where to start: for resuming */
+	uint32_t first_batch;      /* within the epoch */
+	bool repeat;               /* go on with the next epoch; false: end after one */
+};
+
+struct batch {
+	const float *input;  /* [samples * sample_elements] */
+	const void *target;
+	uint32_t samples;    /* < batch only at the end of an epoch; 0: no more */
+	uint32_t epoch, number; /* both from 0 */
+};
+
+enum tarn_status feed_open(const struct feed_options *options, struct host_arena *arena, struct feed **feed);
+/* Waits for the next batch; valid until feed_release. */
+enum tarn_status feed_next(struct feed *feed, struct batch *batch);
+/* The batch was copied: its buffer may be filled again. */
+void feed_release(struct feed *feed);
+/* Batches that were not ready when asked for, so far. */
+uint64_t feed_stalls(const struct feed *feed);
+/* Restarts at the given place without allocating (evaluation runs use one feed again and again). */
+void feed_rewind(struct feed *feed, uint32_t epoch, uint32_t first_batch);
+void feed_close(struct feed *feed);
+
+#endif

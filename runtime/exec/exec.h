@@ -1,0 +1,40 @@
+/*
+ * exec.h - the flat loop: run the instructions of a plan on a device, allocating nothing.
+ *
+ * exec_open compiles and binds everything at boot; exec_run launches the instructions of one program in order. The plan
+ * must have passed the verifier. Persistent tensors are reached by name through exec_find.
+ */
+#ifndef TARN_EXEC_EXEC_H
+#define TARN_EXEC_EXEC_H
+
+#include "driver.h"
+#include "plan/plan.h"
+
+struct executor {
+	const struct plan *plan;
+	struct device *device;
+	struct bound_instr **instr[PLAN_MAX_PROGRAMS];
+	uint32_t *poison_first[PLAN_MAX_PROGRAMS]; /* debug: ranges that die after an instruction */
+	uint64_t *poison_range[PLAN_MAX_PROGRAMS];
+	bool poison;
+};
+
+/*
+ * Reserves the arena (or uses `memory`), compiles and binds. `device` is open. TARN_EVERIFY when a kernel of this device needs more
+ * workspace than the plan gives it (a plan made for other threads or library versions): says op and both sizes.
+ */
+enum tarn_status exec_open(struct executor *executor, const struct plan *plan, struct device *device, void *memory,
+			   bool poison, struct host_arena *arena);
+
+/* Initial values of parameters and state, from their init fields: `hash` as in hash_numbers.h, else Philox by seed. */
+enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed);
+
+/* Runs program `index` once and waits for it. */
+enum tarn_status exec_run(struct executor *executor, uint32_t index);
+
+/* Persistent tensor by name; NULL when there is none. */
+const struct persistent *exec_find(const struct executor *executor, const char *name);
+enum tarn_status exec_write(struct executor *executor, const char *name, const void *source, uint64_t bytes);
+enum tarn_status exec_read(struct executor *executor, const char *name, void *target, uint64_t bytes);
+
+#endif

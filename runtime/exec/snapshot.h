@@ -1,0 +1,43 @@
+/*
+ * snapshot.h - weights, optimizer state, counters and position of a run in one safetensors file.
+ *
+ * Format: u64 little-endian header length, JSON header {"name": {"dtype","shape","data_offsets"}, "__metadata__": {...}},
+ * data. Names are the tensor names; metadata keys start with "tarn.": version, epoch, batch, step, seed, checksum (XXH64 of
+ * the data), config lines. Written to "path.tmp.<pid>", fsynced, renamed, directory fsynced; the previous file is whole until then,
+ * and is kept as "path.previous" (renamed just before).
+ *
+ * Saving allocates nothing: buffers are made at open. Loading streams each tensor through a fixed buffer into the arena.
+ */
+#ifndef TARN_EXEC_SNAPSHOT_H
+#define TARN_EXEC_SNAPSHOT_H
+
+#include "exec/exec.h"
+
+struct snapshot_position {
+	uint64_t step;      /* steps done */
+	uint32_t epoch, batch; /* the next batch to train on */
+	uint64_t seed;
+};
+
+struct snapshot;
+
+/* Prepares saving and loading of the persistent tensors (parameters, optimizer state, statistics, counters). */
+enum tarn_status snapshot_open(struct executor *executor, const char *path, struct host_arena *arena,
+			       struct snapshot **snapshot);
+void snapshot_close(struct snapshot *snapshot);
+
+enum tarn_status snapshot_save(struct snapshot *snapshot, const struct snapshot_position *position);
+
+/*
+ * Loads into the arena. Every length, offset, dtype, shape and the checksum are checked before anything is written. Names
+ * that do not match are refused with three lists (missing, extra, wrong shape). TARN_EIO, TARN_EFORMAT.
+ */
+enum tarn_status snapshot_load(struct snapshot *snapshot, const char *path, struct snapshot_position *position);
+
+/*
+ * XXH64 (seed 0) over entries sorted by name: name bytes, dtype name, rank and dimensions as u32 little-endian,
+ * data; of parameters, optimizer state, running statistics and counters; then position.step and seed as u64.
+ */
+enum tarn_status snapshot_hash(struct snapshot *snapshot, const struct snapshot_position *position, uint64_t *hash);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * build.h - config -> network graph.
+ *
+ * The body is either `layers:` (a list of one-key maps, `- conv2d: {channels: 16, kernel: 3}`; a bare word for a layer
+ * without options, `- relu`) or `model:` (a family of models/ with its parameters). Both go through the same
+ * layer functions of layers.h, so that they give the same ops.
+ *
+ * Every layer may have: `name:` (unique in its scope; default <kind><n>), `inputs:` (names of earlier layers,
+ * or `input`; default: the previous layer), `trainable: false`, `weights: NAME` (share the parameters of that
+ * earlier layer of the same kind and shape). `- repeat: {count: 3, name: block, layers: [...]}` instantiates its
+ * layers count times under block1/, block2/ ...; a name inside refers to the innermost scope first.
+ * Unknown kinds and keys, wrong types and shapes: file:line:column, the layer's name, what it got, what it needs.
+ *
+ * Around the body the builder adds, in this order: persistent "scalars", "staging/input", "staging/target",
+ * metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops "input" and "target"; the body; the loss; RECORDs.
+ * For inference (evaluation) the same names and parameters, BATCH_APPLY reads the running statistics, no dropout,
+ * no RUNNING_UPDATE.
+ * A pass afterwards fuses relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD,
+ * BATCH_APPLY): a function of the graph alone, never of the budget.
+ */
+#ifndef TARN_GRAPH_BUILD_H
+#define TARN_GRAPH_BUILD_H
+
+#include "config/config.h"
+#include "graph/graph.h"
+
+enum build_mode { BUILD_TRAINING, BUILD_INFERENCE };
+
+/* What the data say of one sample; from dataset.h, or data.shape for sources without files. */
+struct sample_shape {
+	uint32_t dim[OP_MAX_RANK - 1]; /* H, W, C for images; F for vectors */
+	uint32_t rank;
+	uint32_t classes; /* cross-entropy: labels in [0, classes) */
+	uint32_t target_rank; /* mean-square error: shape of one target */
+	uint32_t target_dim[OP_MAX_RANK - 1];
+};
+
+/*
+ * Builds the network for `batch` samples. *loss receives the loss tensor, *output the prediction (logits).
+ * `graph` must be fresh from graph_init.
+ */
+enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+			       enum build_mode mode, struct host_arena *scratch, struct graph *graph, uint32_t *loss,
+			       uint32_t *output);
+
+/*
+ * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates, graph_check.
+ * A network without a trainable parameter is TARN_EINVAL.
+ */
+enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				struct host_arena *scratch, struct graph *graph);
+
+/* The table of layer kinds and their keys as text, for `tarn help layers` and the docs. */
+void layers_help(FILE *out);
+
+#endif

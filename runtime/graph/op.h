@@ -1,0 +1,198 @@
+/*
+ * op.h - the op table: what every op means.
+ *
+ * This table is the contract between the graph builder, autodiff, the drivers and the verifier. Layouts: images
+ * N H W C, rows x channels otherwise, always row-major and dense. Convolution weights O I KH KW (as PyTorch stores
+ * them), dense weights OUT IN. "rows" of a tensor are all its dimensions but the last, multiplied.
+ *
+ * Pure and effect. A pure op is a function of its inputs and attributes: it may be executed any number of times.
+ * An effect (last column) is executed exactly once in a step: it reads the staging slot, or replaces persistent
+ * storage by a new version. Outputs of an effect marked "version of X" occupy X's storage.
+ *
+ *   kind                    inputs                                 outputs            attributes        in place
+ *   INPUT                   staging                                x                  -                 effect
+ *   RECORD                  metric, value (1)                      version of metric  -                 effect
+ *   MATMUL                  a, b [, bias (N)]                      c (M,N)            transpose_a/b, activation
+ *   CONV2D                  x (N,H,W,C), w (O,C/g,KH,KW) [, bias]  y (N,OH,OW,O)      window, groups, activation
+ *   CONV2D_GRAD_INPUT       dy, w                                  dx                 window, groups, extent = H,W
+ *   CONV2D_GRAD_WEIGHT      x, dy                                  dw                 window, groups
+ *   SUM_ROWS                x (rows,C)                             sum (C)            -
+ *   MAX_POOL                x                                      y, index (u8)      window
+ *   MAX_POOL_GRAD           dy, index                              dx                 window, extent = H,W
+ *   AVG_POOL                x                                      y                  window, count_padding
+ *   AVG_POOL_GRAD           dy                                     dx                 window, count_padding, extent
+ *   ACTIVATION              x                                      y                  activation, alpha  y <- x
+ *   ACTIVATION_GRAD         dy, s                                  dx                 activation, alpha  dx <- dy, s
+ *   BATCH_STATS             x (rows,C)                             mean (C), var (C)  -
+ *   BATCH_APPLY             x, mean, var, gamma, beta              y                  epsilon, activation  y <- x
+ *   BATCH_REDUCE            dy, x, mean, var, gamma, beta          dgamma, dbeta      epsilon, activation
+ *   BATCH_GRAD_INPUT        dy, x, mean, var, gamma, beta,         dx                 epsilon, activation  dx <- dy, x
+ *                             dgamma, dbeta
+ *   RUNNING_UPDATE          running_mean, running_var, count,      versions of the    momentum, samples  effect
+ *                             mean, var                              first three
+ *   LAYER_NORM              x (rows,C), gamma, beta                y, mean, rstd      epsilon            y <- x
+ *   LAYER_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 -                  dx <- dy, x
+ *   LAYER_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      -
+ *   DROPOUT                 x, scalars                             y                  rate, stream       y <- x
+ *   ADD                     a, b                                   c                  activation         c <- a, b
+ *   MULTIPLY                a, b                                   c                  -                  c <- a, b
+ *   SCALE                   x                                      y                  alpha              y <- x
+ *   CONCAT                  x0 .. xn                               y                  axis
+ *   SLICE                   x                                      y                  axis, begin, extent[0] = length
+ *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
+ *   RESHAPE                 x                                      y: a view of x     shape
+ *   SOFTMAX_CROSS_ENTROPY   logits (rows,K), labels (rows) i32     loss (1)           -
+ *   SOFTMAX_CROSS_ENTROPY_GRAD  logits, labels, dloss (1)          dlogits            -                  dlogits <- logits
+ *   COUNT_CORRECT           logits (rows,K), labels                count (1) f32      -
+ *   MEAN_SQUARED_ERROR      prediction, target                     loss (1)           -
+ *   MEAN_SQUARED_ERROR_GRAD prediction, target, dloss (1)          dprediction        -                  <- prediction
+ *   FILL                    -                                      y                  alpha, shape
+ *   SUM_SQUARES             x                                      s (1)              -
+ *   CLIP_SCALE              s0 .. sn                               scale (1), norm(1) alpha = largest norm
+ *   SGD                     w, g, scalars [, scale (1)]            version of w       weight_decay, rate_scale  effect
+ *   MOMENTUM                w, v, g, scalars [, scale]             versions of w, v   + momentum, nesterov      effect
+ *   ADAM                    w, m, v, g, scalars [, scale]          versions of w,m,v  + beta1, beta2, epsilon,  effect
+ *                                                                                       decoupled
+ *
+ * Definitions that a kernel and its test must share:
+ *   - `activation` on MATMUL, CONV2D, ADD and BATCH_APPLY is applied to the result before it is stored; only NONE,
+ *     RELU and RELU6 are allowed there. BATCH_REDUCE and BATCH_GRAD_INPUT with such an activation first multiply dy by
+ *     the derivative of the activation at z = gamma * (x - mean) * rsqrt(var + epsilon) + beta, recomputed with the
+ *     arithmetic of BATCH_APPLY, so that y is not needed.
+ *   - ACTIVATION_GRAD: s is y for RELU, RELU6, LEAKY_RELU, ELU, SIGMOID, TANH (op_grad_reads_output) and x for GELU,
+ *     GELU_TANH, SILU, SOFTPLUS. relu'(0) = 0.
+ *   - BATCH_STATS: over rows; var is the biased variance (divisor rows). Ioffe, Szegedy 2015.
+ *   - BATCH_REDUCE, BATCH_GRAD_INPUT with xhat = (x - mean) * rsqrt(var + epsilon), m = rows:
+ *         dbeta = sum dy;  dgamma = sum dy * xhat;  dx = gamma * rsqrt(var + epsilon) * (dy - dbeta/m - xhat*dgamma/m)
+ *   - RUNNING_UPDATE: r = (1 - momentum) * r + momentum * batch, with var * samples/(samples-1) for running_var
+ *     (PyTorch's form; samples = rows; samples = 1 uses var); count (u64) grows by 1.
+ *   - LAYER_NORM: biased variance over C, rstd = 1/sqrt(var + epsilon). Ba et al. 2016.
+ *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
+ *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
+ *   - MAX_POOL: padding never wins; index is the position kh*KW+kw in the window of the first largest value; KH*KW <= 256.
+ *   - AVG_POOL: divisor KH*KW with count_padding, else the number of elements inside the image.
+ *   - SOFTMAX_CROSS_ENTROPY: mean over rows of log(sum_k exp(l_k - max)) - (l_label - max). Sums in double.
+ *     Its gradient: (softmax - onehot) * dloss / rows. Labels were checked by the loader: 0 <= label < K.
+ *   - COUNT_CORRECT: rows whose first largest logit is the label.
+ *   - MEAN_SQUARED_ERROR: mean over all elements; gradient 2 (p - t) dloss / elements.
+ *   - CLIP_SCALE: norm = sqrt(s0 + .. + sn); scale = min(1, alpha / (norm + 1e-6)). The s are stored as f32.
+ *   - SGD:      g' = scale*g + weight_decay*w;  w -= rate*g'           (rate = scalars.learning_rate * rate_scale)
+ *   - MOMENTUM: v = momentum*v + g';  w -= rate * (nesterov ? g' + momentum*v : v)
+ *   - ADAM:     with decoupled (AdamW, Loshchilov, Hutter 2019) w *= 1 - rate*weight_decay and g' = scale*g, else g' as
+ *               above;  m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'^2;
+ *               w -= rate/bias_correction1 * m / (sqrt(v)/sqrt(bias_correction2) + epsilon), corrections from scalars.
+ *     Kingma, Ba 2015.
+ */
+#ifndef TARN_GRAPH_OP_H
+#define TARN_GRAPH_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum op_kind {
+	OP_INPUT,
+	OP_RECORD,
+	OP_MATMUL,
+	OP_CONV2D,
+	OP_CONV2D_GRAD_INPUT,
+	OP_CONV2D_GRAD_WEIGHT,
+	OP_SUM_ROWS,
+	OP_MAX_POOL,
+	OP_MAX_POOL_GRAD,
+	OP_AVG_POOL,
+	OP_AVG_POOL_GRAD,
+	OP_ACTIVATION,
+	OP_ACTIVATION_GRAD,
+	OP_BATCH_STATS,
+	OP_BATCH_APPLY,
+	OP_BATCH_REDUCE,
+	OP_BATCH_GRAD_INPUT,
+	OP_RUNNING_UPDATE,
+	OP_LAYER_NORM,
+	OP_LAYER_NORM_GRAD,
+	OP_LAYER_NORM_GRAD_PARAM,
+	OP_DROPOUT,
+	OP_ADD,
+	OP_MULTIPLY,
+	OP_SCALE,
+	OP_CONCAT,
+	OP_SLICE,
+	OP_PAD_AXIS,
+	OP_RESHAPE,
+	OP_SOFTMAX_CROSS_ENTROPY,
+	OP_SOFTMAX_CROSS_ENTROPY_GRAD,
+	OP_COUNT_CORRECT,
+	OP_MEAN_SQUARED_ERROR,
+	OP_MEAN_SQUARED_ERROR_GRAD,
+	OP_FILL,
+	OP_SUM_SQUARES,
+	OP_CLIP_SCALE,
+	OP_SGD,
+	OP_MOMENTUM,
+	OP_ADAM,
+	OP_KINDS
+};
+
+enum activation {
+	ACTIVATION_NONE,
+	ACTIVATION_RELU,
+	ACTIVATION_RELU6,
+	ACTIVATION_LEAKY_RELU, /* alpha: slope below zero */
+	ACTIVATION_ELU,        /* alpha: limit below zero */
+	ACTIVATION_SIGMOID,
+	ACTIVATION_TANH,
+	ACTIVATION_GELU,      /* exact, with erf; Hendrycks, Gimpel 2016 */
+	ACTIVATION_GELU_TANH, /* its tanh approximation */
+	ACTIVATION_SILU,
+	ACTIVATION_SOFTPLUS,
+	ACTIVATIONS
+};
+
+/* Sliding window of a convolution or pooling; [0] is height, [1] is width; all in elements. */
+struct window {
+	uint32_t kernel[2];
+	uint32_t stride[2];
+	uint32_t dilation[2]; /* 1: dense */
+	uint32_t pad_begin[2];
+	uint32_t pad_end[2];
+};
+
+#define OP_MAX_RANK 6
+
+/* Plain data without padding holes: it is written to the plan file as it is. Unused fields are zero. */
+struct op_attr {
+	struct window window;
+	uint32_t groups; /* 0 or 1: one group */
+	uint32_t activation;
+	uint32_t transpose_a, transpose_b;
+	uint32_t axis, begin;
+	uint32_t extent[OP_MAX_RANK]; /* see the table; for RESHAPE and FILL the whole shape, `rank` of them */
+	uint32_t rank;
+	uint32_t count_padding, nesterov, decoupled;
+	uint32_t stream;  /* Philox stream of a dropout */
+	uint32_t samples; /* of a batch, for the unbiased variance */
+	float alpha, epsilon, rate, momentum, beta1, beta2, weight_decay, rate_scale;
+};
+
+/* What the table says of a kind, whatever the shapes. */
+struct op_row {
+	const char *name; /* lower case, as printed: "conv2d_grad_input" */
+	uint8_t min_inputs;
+	uint8_t max_inputs; /* UINT8_MAX: any number */
+	uint8_t outputs;
+	bool effect;
+	bool view; /* output 0 shares the storage of input 0 and costs nothing; never an instruction */
+	/* version_of[k]: output k is a version of this input's storage; -1 when it is a tensor of its own. */
+	int8_t version_of[3];
+	/* Bit j: output 0 may take over the memory of input j when nothing reads that input afterwards. */
+	uint8_t in_place;
+};
+
+#define OP_MAX_OUTPUTS 3
+
+const struct op_row *op_row(enum op_kind kind);
+const char *activation_name(enum activation activation);
+/* True when the gradient of the activation is a function of its output y (else of its input x). */
+bool activation_grad_reads_output(enum activation activation);
+
+#endif

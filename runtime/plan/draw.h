@@ -1,0 +1,22 @@
+/*
+ * draw.h - a program's arena over time as SVG: steps to the right, addresses upwards, one rectangle a buffer.
+ *
+ * Derived from the instructions alone (a buffer lives from its write to its last read). Colours by kind: persistent,
+ * activation, gradient, workspace, recomputed instance; the budget and the peak are marked, axes have units, a
+ * legend says what the colours mean, names stand in <title> elements.
+ */
+#ifndef TARN_PLAN_DRAW_H
+#define TARN_PLAN_DRAW_H
+
+#include "plan/plan.h"
+
+#include <stdio.h>
+
+/* TARN_EIO; written to a temporary file and renamed. `scratch` is given back. */
+enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
+			       const char *path);
+
+/* A readable listing of a plan: header, persistent tensors, one line an instruction. */
+void plan_print(const struct plan *plan, FILE *out);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * plan.h - the plan: instructions and offsets for every program of a run, as one flat file without pointers.
+ *
+ * A run has up to four programs that share one arena: a training step, the training step of the last partial batch,
+ * evaluation, and evaluation of its last partial batch. Persistent tensors have one offset for all of them, below
+ * `persistent_bytes`; transient operands lie above, each program in its own way.
+ *
+ * File: struct plan_header; then sections, each 64-byte aligned, zero padded, little-endian, in the order of enum
+ * plan_section; all counts and offsets are checked when it is loaded, nothing is trusted. A plan file can be mapped
+ * and run without the planner and without YAML. Graph arrays are stored as the structs of graph.h.
+ *
+ * file_checksum = XXH64 (seed 0) of everything after the header; plan_checksum = XXH64 of the program sections and
+ * persistent table only (two plans with the same instructions and offsets have the same plan_checksum, whatever budget
+ * or name they were made for).
+ */
+#ifndef TARN_PLAN_PLAN_H
+#define TARN_PLAN_PLAN_H
+
+#include "graph/graph.h"
+
+#define PLAN_MAGIC "TARNPLAN"
+#define PLAN_VERSION 1u
+#define PLAN_MAX_PROGRAMS 4u
+
+enum program_kind { PROGRAM_TRAIN, PROGRAM_TRAIN_LAST, PROGRAM_EVALUATE, PROGRAM_EVALUATE_LAST };
+
+/* One run of an op. Operand k (inputs, then outputs, as in the graph) lies at operand_offset[first_operand + k]. */
+struct instruction {
+	uint32_t op;
+	uint32_t first_operand;
+	uint64_t workspace_offset; /* bytes in the arena; 0 with workspace_bytes 0 */
+	uint64_t workspace_bytes;
+};
+
+/* A tensor that lives for the whole run. */
+struct persistent {
+	uint64_t offset, bytes; /* bytes: the largest over the programs, without padding */
+	uint32_t name;          /* in the text of program 0's graph */
+	uint32_t tensor;        /* id in program 0's graph */
+	uint8_t role, dtype, reserved[6];
+};
+
+struct program {
+	uint32_t kind; /* enum program_kind */
+	uint32_t batch;
+	struct graph graph; /* arena NULL when mapped from a file */
+	struct instruction *instruction;
+	uint64_t *operand_offset;
+	uint32_t instructions;
+	uint32_t operand_offsets;
+	uint64_t peak_bytes;   /* persistent + largest sum of live transient bytes, padding included */
+	uint64_t height_bytes; /* persistent + packed height */
+	uint64_t time_ns, base_time_ns; /* planned time of a step; of every op once */
+	uint64_t none_peak_bytes; /* persistent + least peak found with each op once */
+	uint32_t recomputed_ops;
+	uint32_t reserved;
+};
+
+struct plan {
+	struct program program[PLAN_MAX_PROGRAMS];
+	uint32_t programs;
+	struct persistent *persistent;
+	uint32_t persistents;
+	const char *config_lines; /* config_to_lines() */
+	const char *driver;       /* "cpu" */
+	uint32_t threads;         /* the workspaces were sized for */
+	uint32_t alignment;
+	uint64_t budget_bytes;    /* UINT64_MAX: unlimited */
+	uint64_t min_budget_bytes;
+	uint64_t persistent_bytes; /* bottom part of the arena */
+	uint64_t arena_bytes;      /* largest height of all programs */
+	uint64_t plan_checksum;    /* filled by plan_seal and plan_load */
+	uint32_t strategy;
+	/* Owned by plan_load: the mapping that everything above points into. */
+	void *mapping;
+	size_t mapping_bytes;
+};
+
+/* Computes plan_checksum. */
+void plan_seal(struct plan *plan);
+
+/* Writes to "path.tmp", fsyncs, renames: a half-written plan is never loadable under `path`. TARN_EIO. */
+enum tarn_status plan_save(const struct plan *plan, const char *path);
+
+/*
+ * Maps the file and points *plan into it. Everything is checked before it is used: magic, version, limits of
+ * this build, checksum, section bounds, counts, ids, zero-terminated names, shapes by the shape rules, offsets inside the arena,
+ * alignment. TARN_EIO or TARN_EFORMAT with a sentence; never a crash, whatever the file holds.
+ */
+enum tarn_status plan_load(const char *path, struct host_arena *arena, struct plan *plan);
+void plan_close(struct plan *plan);
+
+/* Maximum over programs. */
+uint64_t plan_peak_bytes(const struct plan *plan);
+uint64_t plan_none_peak_bytes(const struct plan *plan);
+/* Program by kind; NULL when the plan has none. */
+const struct program *plan_program(const struct plan *plan, enum program_kind kind);
+uint64_t plan_parameter_count(const struct plan *plan);
+const char *program_name(uint32_t kind);
+
+#endif

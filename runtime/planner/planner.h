@@ -1,0 +1,51 @@
+/*
+ * planner.h - problem and budget in; schedule and offsets out.
+ *
+ * The budget is compared with the packed height, not with the sum of live bytes. Everything is deterministic: same problem,
+ * strategy, budget: same plan; limits are iterations, never the clock.
+ *
+ * Strategies (config.h). `auto` finds the least time whose packed height fits. The others give one schedule each: NONE
+ * every op once in the order with the least peak found (in-place and early updates included); MEMORY_POOR keeps no
+ * forward value; SQRT keeps about sqrt(n) values (articulation values where the graph has them, else cuts of least bytes);
+ * SPEED keeps outputs of `heavy` ops; MANUAL keeps keep[]; MIN the least height found. None of them ends above the
+ * peak of NONE: where it would, the plan is NONE's and result.fell_back says so.
+ *
+ * Promises, tested
+ *   - min_budget is a function of the problem alone; every budget >= min_budget plans with AUTO, every smaller one is
+ *     refused with TARN_EBUDGET.
+ *   - A budget >= none_height is met without recompute. Time never rises when the budget grows by AUTO's own sweep.
+ */
+#ifndef TARN_PLANNER_PLANNER_H
+#define TARN_PLANNER_PLANNER_H
+
+#include "config/config.h"
+#include "planner/pack.h"
+#include "planner/schedule.h"
+
+struct planner_request {
+	const struct problem *problem;
+	uint32_t strategy;    /* enum strategy */
+	uint64_t budget;      /* bytes for buffers; UINT64_MAX: no limit */
+	const uint8_t *keep;  /* MANUAL: keep[value] != 0; else NULL */
+};
+
+struct planner_result {
+	struct schedule schedule;
+	struct expansion expansion;
+	uint64_t *offset;     /* [expansion.buffers], bytes from the start of the transient part of the arena */
+	uint64_t height;      /* of that packing */
+	uint64_t time_ns, base_time_ns; /* of the schedule; of every op once */
+	uint64_t none_peak;   /* least peak of live bytes found with each op once */
+	uint64_t none_height; /* and its packed height */
+	uint64_t min_budget;  /* smallest height found: the smallest budget that plans */
+	bool fell_back;       /* the strategy's own schedule had a higher peak than NONE: NONE's was taken */
+};
+
+/*
+ * Fills *result from `arena`. TARN_EBUDGET: result->min_budget, none_peak and (for a fixed strategy) height are filled
+ * so that the caller can say what would fit; the schedule is not.
+ */
+enum tarn_status planner_run(const struct planner_request *request, struct host_arena *arena,
+			     struct planner_result *result);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * tarn.h - the public interface: train a network inside one fixed pool of memory.
+ *
+ *     struct tarn_options options = { .config_path = "net.yaml" };
+ *     struct tarn_session *session;
+ *     if (tarn_open(&options, &session) != TARN_OK)
+ *             return fail(tarn_error());
+ *     while (tarn_step(session, &metrics) == TARN_OK && !metrics.finished)
+ *             ;
+ *     tarn_save(session, "weights.safetensors");
+ *     tarn_close(session);
+ *
+ * A session plans (or loads a plan), verifies it, reserves its arena and makes every buffer at tarn_open. After that no
+ * call allocates memory. Not thread safe: one thread at a time calls into a session.
+ */
+#ifndef TARN_H
+#define TARN_H
+
+#include "tarn_status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TARN_API __attribute__((visibility("default")))
+
+struct tarn_session;
+
+struct tarn_options {
+	const char *config_path;     /* YAML file; or */
+	const char *config_text;     /* YAML text, zero-terminated; or */
+	const char *plan_path;       /* plan file made by `tarn plan -o` */
+	const char *const *override; /* "key=value" */
+	uint32_t overrides;
+	const char *resume_path;     /* snapshot to go on from; NULL: from the start */
+	void *arena;                 /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
+	uint64_t arena_bytes;        /* its size */
+	bool lockdown;               /* after boot the process may map no more memory (Linux seccomp) */
+	bool plan_only;              /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
+};
+
+struct tarn_plan_info {
+	uint64_t budget_bytes; /* UINT64_MAX: unlimited */
+	uint64_t peak_bytes, arena_bytes, persistent_bytes, min_budget_bytes;
+	uint64_t none_peak_bytes, transient_peak_bytes, none_transient_peak_bytes;
+	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
+	uint32_t recomputed_ops, threads, batch;
+	double overhead, plan_ms;
+	const char *strategy, *driver, *name; /* borrowed from the session */
+};
+
+struct tarn_metrics {
+	uint64_t step;          /* steps done, this one included */
+	uint32_t epoch;         /* from 0 */
+	uint32_t batch, batches; /* in the epoch: done, and how many it has */
+	uint32_t samples;       /* of this step */
+	double loss;            /* mean over the samples of this step */
+	double accuracy;        /* of this step; NaN where the loss has no labels */
+	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
+	double wall_ms, cpu_ms; /* of this step, waiting for data included in wall_ms */
+	bool epoch_end;         /* this step was the last of its epoch */
+	bool finished;          /* train.epochs or train.max_steps is reached */
+};
+
+struct tarn_evaluation {
+	uint32_t samples;
+	double loss, accuracy; /* accuracy NaN where the loss has no labels */
+};
+
+TARN_API enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_session **session);
+TARN_API void tarn_close(struct tarn_session *session);
+
+/* One training step. After `finished` further calls do nothing and return TARN_OK with the same metrics. */
+TARN_API enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *metrics);
+/* The whole test set. samples 0 when there is none. */
+TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *evaluation);
+
+/* Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. */
+TARN_API enum tarn_status tarn_save(struct tarn_session *session, const char *path);
+TARN_API enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash);
+
+/* A tensor by name ("conv1/weight"), as it lies in the arena. bytes must equal its size. */
+TARN_API enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target, uint64_t bytes);
+TARN_API enum tarn_status tarn_write_tensor(struct tarn_session *session, const char *name, const void *source,
+					    uint64_t bytes);
+
+TARN_API enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_plan_info *info);
+TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path);
+TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
+
+/* Measured: one past the highest byte of the arena ever written. */
+TARN_API uint64_t tarn_arena_touched_bytes(struct tarn_session *session);
+
+TARN_API const char *tarn_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
