@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,7 +51,11 @@ struct tarn_plan_info {
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
 	double overhead, plan_ms;
-	const char *strategy, *driver, *name; /* borrowed from the session */
+	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
+	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
+	const char *strategy, *driver, *name, *snapshot;
+	uint64_t total_steps; /* of the whole run; 0 with plan_only */
+	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
 
 struct tarn_metrics {
@@ -89,8 +94,13 @@ TARN_API enum tarn_status tarn_write_tensor(struct tarn_session *session, const 
 					    uint64_t bytes);
 
 TARN_API enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_plan_info *info);
+/* What a training step runs more than once, by kind of op: "18 batch_apply, 4 conv2d"; "" when nothing. */
+TARN_API void tarn_plan_recomputed(const struct tarn_session *session, char *buffer, size_t size);
 TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
+
+/* A readable listing of every program: instructions, tensors, offsets. */
+TARN_API void tarn_plan_print(const struct tarn_session *session, FILE *out);
 
 /* Measured: one past the highest byte of the arena ever written. */
 TARN_API uint64_t tarn_arena_touched_bytes(struct tarn_session *session);

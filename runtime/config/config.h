@@ -20,6 +20,7 @@
 struct yaml_node;
 
 enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME };
+
 /* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
 enum strategy {
 	STRATEGY_AUTO,        /* least time that fits the budget */
@@ -58,6 +59,8 @@ struct config {
 	const char *file; /* where it came from, for messages */
 	const char *name; /* name: of the run; default: the file's stem */
 	uint32_t driver;  /* device.driver: enum config_driver */
+	/* Where memory.budget was given, "file:line:column: " or "command line: ", for messages; "" when it was not. */
+	const char *budget_place;
 
 	struct {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default) */
@@ -68,11 +71,11 @@ struct config {
 
 	struct {
 		uint32_t type; /* enum data_type */
-		const char *directory; /* data.directory: relative to the config file unless absolute */
+		const char *directory; /* data.directory, already joined to the config file's directory unless absolute */
 		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
-		uint32_t samples, test_samples; /* of synthetic and hash; hash: samples = batch by default */
+		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch, synthetic 1024 */
 		bool shuffle, drop_last;
 		struct real_list mean, std; /* normalisation: (x/255 - mean) / std for bytes, one value or one a channel */
 		uint32_t shift; /* data.augment.shift: random crop after padding by so many pixels */
@@ -119,17 +122,22 @@ struct config_key {
 	enum config_type type;
 	uint32_t offset; /* in struct config */
 	uint32_t width; /* bytes of an integer field: 4 or 8 */
-	double low, high; /* range of a number, both included */
+	double low, high; /* range of a number, of a size, of each item of a list, of a text's length; both included */
 	const char *default_text; /* as one would write it; NULL: required */
 	const char *const *choices; /* names by enum value; then aliases */
-	uint32_t n_choices;
+	uint32_t n_choices; /* all of them */
+	const uint32_t *alias; /* enum values of the last n_aliases choices */
+	uint32_t n_aliases;
 	const char *unit, *help, *example;
 };
 
 extern const struct config_key config_schema[];
 extern const uint32_t config_schema_keys;
 
-/* Defaults, then the overrides "key=value" (as on the command line). For runs without a file; layers and model stay NULL. */
+/*
+ * Defaults, then the overrides "key=value" (as on the command line). For runs without a file: keys that a file must
+ * have may be left out (data.type is then idx); layers stays NULL, and so does model unless overrides reach into it.
+ */
 enum tarn_status config_defaults(const char *const *override, uint32_t overrides, struct host_arena *arena,
 				 struct config *config);
 
@@ -140,12 +148,16 @@ enum tarn_status config_load(const char *path, const char *const *override, uint
 enum tarn_status config_parse(const char *text, size_t bytes, const char *name, const char *const *override,
 			      uint32_t overrides, struct host_arena *arena, struct config *config);
 
-/* The run as "path=value" lines (no layers, no model), for the plan file; and back, then overrides. */
+/*
+ * The run as "path=value" lines (no layers, no model), for the plan file; and back, then overrides. Every key comes back
+ * with the same bits. An override may not reach into the network, which a plan has fixed.
+ * config_to_lines: NULL when the host has no memory.
+ */
 char *config_to_lines(const struct config *config, struct host_arena *arena);
 enum tarn_status config_from_lines(const char *lines, const char *name, const char *const *override,
 				   uint32_t overrides, struct host_arena *arena, struct config *config);
 
-/* The schema for people and editors; `key` NULL for all of it, else one key (TARN_EINVAL with "did you mean"). */
+/* The schema for people and editors; `key` NULL for all of it, else one key or section (TARN_EINVAL with "did you mean"). */
 enum tarn_status config_help(FILE *out, const char *key);
 void config_markdown(FILE *out);
 void config_json_schema(FILE *out);

@@ -7,7 +7,9 @@
  * mark are accepted. Values stay text: types come from the schema that reads them, so `no` or `off` stay names
  * where a name is meant (YAML 1.1's implicit booleans do not exist here).
  *
- * The readers below give one line "file:line:column: key: what is wrong, what would be right" and TARN_EINVAL.
+ * The readers below give one line "file:line:column: path: what is wrong, what would be right" and TARN_EINVAL.
+ * yaml_tree.c is the parser (libyaml); everything else lies in yaml_node.c and needs no library, so that a build without
+ * YAML reads values with the same rules.
  */
 #ifndef TARN_CONFIG_YAML_TREE_H
 #define TARN_CONFIG_YAML_TREE_H
@@ -31,8 +33,11 @@ struct yaml_node {
 	uint32_t children;
 };
 
+/* Limits against files made to exhaust the reader. Aliases count with every node that they repeat. */
 #define YAML_MAX_NODES 1000000u
 #define YAML_MAX_DEPTH 100u
+#define YAML_MAX_ANCHORS 1000u
+#define YAML_MAX_BYTES ((size_t)64 << 20)
 
 /* Reads the file; *root is owned by the arena. TARN_EIO when it cannot be opened, TARN_EINVAL otherwise. */
 enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct yaml_node **root);
@@ -43,13 +48,34 @@ enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, st
 /* Child of a map by key; NULL when absent. */
 const struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
 
-/* tarn_fail(TARN_EINVAL, "file:line:column: ...") at the node's place. */
+/* tarn_fail(TARN_EINVAL, "file:line:column: ...") at the node's place; "command line: ..." when line is 0. */
 enum tarn_status yaml_fail(const struct yaml_node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same at the place of the node's key. */
+enum tarn_status yaml_fail_key(const struct yaml_node *node, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The same at the node's place with its path in front: "file:line:column: layers[2].kernel: ...". */
+enum tarn_status yaml_fail_value(const struct yaml_node *node, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Where a node stands in its tree, "optimizer.schedule.type" or "layers[2].kernel"; "" for the root. Returns buffer. */
+#define YAML_PATH 256
+const char *yaml_path(const struct yaml_node *node, char *buffer, size_t size);
+
+/* Text from a file made fit for a one-line message: control bytes replaced, long text cut. Returns buffer. */
+#define YAML_SHOWN 72
+const char *yaml_shown(const char *text, char *buffer, size_t size);
+
+/*
+ * Trees made by hand, as overrides need. yaml_new: NULL when the host has no memory. yaml_put hangs the child into
+ * the map under the key, in the place of an earlier child with that key; in a list `key` is NULL and it goes last.
+ */
+struct yaml_node *yaml_new(enum yaml_kind kind, const char *file, uint32_t line, struct host_arena *arena);
+void yaml_put(struct yaml_node *parent, const char *key, struct yaml_node *child);
 
 /*
  * Typed readers. `node` must be a scalar (else the message says "must be a number, not a list").
  * Numbers: 1e-3, 1E-3, .001, 1.0e-3, +1e-3 all work; "1e-3x", "1,5", "inf", "nan", "0x10" are refused with their text.
- * Integers accept 1e3 and 60_000? no: digits only, optional sign. Booleans: true/false/yes/no, nothing else.
+ * Integers: digits only, with an optional sign. Booleans: true/false/yes/no, nothing else.
  */
 enum tarn_status yaml_read_real(const struct yaml_node *node, double low, double high, double *out);
 enum tarn_status yaml_read_integer(const struct yaml_node *node, int64_t low, int64_t high, int64_t *out);

@@ -4,7 +4,9 @@
  * Sources: IDX (plain or gzip, found by content), npy (v1-v3, C order, <f4 or |u1 data, |u1 <i4 <i8 labels), synthetic
  * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2).
  * Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value and
- * allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std.
+ * allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std, floats from
+ * files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension get C = 1. Where
+ * data.classes is not set (0), the number of classes is 1 + the largest training label.
  *
  * Reading a sample touches no heap and may be done from another thread.
  */
@@ -25,6 +27,17 @@ struct dataset {
 	const float *values;   /* raw samples when it holds floats, else NULL */
 	const int32_t *labels; /* NULL for float targets */
 	const float *targets;
+	uint32_t channels;     /* last dimension of a sample */
+	const float *table;    /* bytes: 256 normalised values, for each channel when table_stride is 256, for all when 0 */
+	uint32_t table_stride;
+	const float *mean, *std; /* floats: one for each channel; NULL: values stay as they are */
+	const float *padding;    /* what a black pixel becomes, for each channel */
+};
+
+/* What the network will see, over all samples; `tarn data stats` prints it. */
+struct dataset_statistics {
+	double least, largest, mean, deviation;
+	bool constant; /* every input value is the same: nothing can be learnt */
 };
 
 /*
@@ -46,6 +59,10 @@ enum tarn_status dataset_describe(const struct config *config, struct host_arena
  */
 void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, float *sample,
 		  void *target);
+
+/* Reads every sample once. class_count[0 .. shape.classes) unless NULL. TARN_ENOMEM; scratch is given back. */
+enum tarn_status dataset_measure(const struct dataset *dataset, struct host_arena *scratch,
+				 struct dataset_statistics *statistics, uint64_t *class_count);
 
 /* order[0..n) = the permutation of an epoch: a pure function of (seed, epoch); identity when shuffle is off. */
 void dataset_order(const struct dataset *dataset, bool shuffle, uint64_t seed, uint32_t epoch, uint32_t *order);

@@ -27,7 +27,7 @@ enum tarn_status exec_open(struct executor *executor, const struct plan *plan, s
 			   bool poison, struct host_arena *arena);
 
 /* Initial values of parameters and state, from their init fields: `hash` as in hash_numbers.h, else Philox by seed. */
-enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed);
+enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed, struct host_arena *scratch);
 
 /* Runs program `index` once and waits for it. */
 enum tarn_status exec_run(struct executor *executor, uint32_t index);

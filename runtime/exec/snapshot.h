@@ -3,8 +3,9 @@
  *
  * Format: u64 little-endian header length, JSON header {"name": {"dtype","shape","data_offsets"}, "__metadata__": {...}},
  * data. Names are the tensor names; metadata keys start with "tarn.": version, epoch, batch, step, seed, checksum (XXH64 of
- * the data), config lines. Written to "path.tmp.<pid>", fsynced, renamed, directory fsynced; the previous file is whole until then,
- * and is kept as "path.previous" (renamed just before).
+ * the data), config (its lines). Written to "path.tmp.<pid>", fsynced, renamed, directory fsynced; the previous file is whole until then,
+ * and is kept as "path.previous" (a second link to it, made just before, so that `path` exists at every instant; where the
+ * file system has no links it is renamed).
  *
  * Saving allocates nothing: buffers are made at open. Loading streams each tensor through a fixed buffer into the arena.
  */
@@ -35,7 +36,13 @@ enum tarn_status snapshot_save(struct snapshot *snapshot, const struct snapshot_
 enum tarn_status snapshot_load(struct snapshot *snapshot, const char *path, struct snapshot_position *position);
 
 /*
- * XXH64 (seed 0) over entries sorted by name: name bytes, dtype name, rank and dimensions as u32 little-endian,
+ * Loads `path`, or "path.previous" when `path` is damaged or missing: then a warning on stderr says so. A whole file that does
+ * not fit the network is refused as it is.
+ */
+enum tarn_status snapshot_load_newest(struct snapshot *snapshot, const char *path, struct snapshot_position *position);
+
+/*
+ * XXH64 (seed 0) over entries sorted by name: name bytes, dtype name (dtype_name()), rank and dimensions as u32 little-endian,
  * data; of parameters, optimizer state, running statistics and counters; then position.step and seed as u64.
  */
 enum tarn_status snapshot_hash(struct snapshot *snapshot, const struct snapshot_position *position, uint64_t *hash);

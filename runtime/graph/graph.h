@@ -13,6 +13,7 @@
  *
  * Invariants (graph_check proves them)
  *   - operands of an op have smaller op numbers as producers; shapes and dtypes follow the op table's shape rule;
+ *   - operands of an op stand behind those of the op before;
  *   - names are unique; bytes = elements * dtype size, without padding; at most 2^62 bytes a tensor;
  *   - a persistent tensor has at most one op that writes a version of it, and no version is read by another op.
  */
@@ -91,7 +92,12 @@ struct graph {
 	/* Growth; zero in a graph that was mapped from a file. */
 	struct host_arena *arena;
 	size_t tensor_capacity, op_capacity, operand_capacity, text_capacity;
+	uint32_t *name_index; /* hash table: tensor ids by name; NULL in a mapped graph */
+	uint32_t name_slots;  /* a power of two */
 };
+
+/* Largest tensor; leaves room for sums of sizes in 64 bits. */
+#define TENSOR_MAX_BYTES ((uint64_t)1 << 62)
 
 static inline bool is_persistent(uint32_t role)
 {
@@ -151,13 +157,16 @@ enum tarn_status graph_add_persistent(struct graph *graph, const char *name, enu
 enum tarn_status graph_add_op(struct graph *graph, enum op_kind kind, enum op_phase phase, const char *name,
 			      const struct op_attr *attr, const uint32_t *input, uint32_t inputs, uint32_t *out);
 
-/* Tensor by name; TENSOR_NONE when there is none. Linear search: for boot and tests. */
+/* Tensor by name; TENSOR_NONE when there is none. Hashed while the graph grows, linear in a mapped one. */
 uint32_t graph_find(const struct graph *graph, const char *name);
 
 /* Copies `from` into the empty graph `to` (ids are kept). */
 enum tarn_status graph_copy(const struct graph *from, struct host_arena *arena, struct graph *to);
 
-/* Proves the invariants above; short, slow and plainly right. TARN_EFORMAT with the first violation. */
+/*
+ * Proves the invariants above; short, slow and plainly right. TARN_EFORMAT with the first violation. It trusts only the
+ * lengths of the four arrays, so it also judges graphs from damaged files.
+ */
 enum tarn_status graph_check(const struct graph *graph);
 
 /* Floating-point operations of one execution, and bytes it must read and write (each operand once). */

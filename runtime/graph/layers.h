@@ -1,10 +1,14 @@
 /*
  * layers.h - the layers that networks are made of, as functions on a graph under construction.
  *
- * Used by build.c for `layers:` in YAML and by the builders in models/. Each function appends the ops of one layer and
- * creates its parameters in PyTorch's order (weight, then bias). Shapes are as in op.h.
+ * Used by the kinds of `layers:` in YAML (layer_kinds.c) and by the builders in models/. Each function appends the ops of
+ * one layer and creates its parameters in PyTorch's order (weight, then bias). Shapes are as in op.h. The tensor of a
+ * layer's result has the layer's name.
  * Default initial values: weights uniform(-a, a) with a = sqrt(6 / fan_in) (He et al. 2015), biases 0, norms' gamma 1 and
  * beta 0; fan_in = in/groups * KH * KW, or the inputs of a dense layer.
+ *
+ * Parameters: "<layer>/weight", "<layer>/bias"; norms call gamma weight and beta bias. Batch norm also keeps
+ * "<layer>/running_mean", "<layer>/running_var" and "<layer>/batches".
  */
 #ifndef TARN_GRAPH_LAYERS_H
 #define TARN_GRAPH_LAYERS_H
@@ -15,21 +19,29 @@ struct network {
 	struct graph *graph;
 	const struct config *config;
 	enum build_mode mode;
-	const char *error_place; /* put in front of messages: "file:line:column: " or "" */
-	uint32_t next_stream;    /* Philox stream of the next dropout */
-	bool trainable;          /* parameters created now are trained */
+	uint32_t next_stream; /* Philox stream of the next dropout */
+	bool trainable;       /* parameters created now are trained */
 };
 
 struct conv_options {
 	uint32_t channels, kernel[2], stride[2], padding[2], dilation[2], groups; /* zero: 1 for stride, dilation, groups */
+	bool same; /* instead of `padding`: OH = ceil(H / stride); an odd row or column is added at the end */
 	bool bias;
 	const char *weights; /* name of the layer whose parameters are shared; NULL: own */
 };
+
+/* Sets the padding of a window over an image of H, W = extent[0], extent[1] as conv_options.same says. */
+void window_pad_same(struct window *window, const uint32_t *extent);
 
 enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x, const struct conv_options *options,
 			      uint32_t *y);
 enum tarn_status layer_dense(struct network *net, const char *name, uint32_t x, uint32_t features, bool bias,
 			     const char *weights, uint32_t *y);
+/*
+ * Training: statistics of the batch, also while the layer's parameters are frozen. TARN_EINVAL when a batch has one value a
+ * channel only: its variance is 0 and the layer would return beta, whatever x is.
+ * Inference: the running statistics.
+ */
 enum tarn_status layer_batch_norm(struct network *net, const char *name, uint32_t x, float epsilon, float momentum,
 				  uint32_t *y);
 enum tarn_status layer_layer_norm(struct network *net, const char *name, uint32_t x, float epsilon, uint32_t *y);
@@ -41,9 +53,16 @@ enum tarn_status layer_avg_pool(struct network *net, const char *name, uint32_t 
 				bool count_padding, uint32_t *y);
 /* Average over H and W, then (N, C). */
 enum tarn_status layer_global_pool(struct network *net, const char *name, uint32_t x, uint32_t *y);
-enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, uint32_t *y);
+/*
+ * (N, everything else). channels_first: features in the order C, H, W, as a PyTorch network has them, so that dense weights
+ * made there fit; otherwise in the order of memory, H, W, C, which costs nothing.
+ */
+enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, bool channels_first, uint32_t *y);
+/* y is x itself in inference and at rate 0. */
 enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y);
-enum tarn_status layer_add(struct network *net, const char *name, uint32_t a, uint32_t b, uint32_t *y);
+/* Of two or more tensors, in their order: ((x0 + x1) + x2) ... */
+enum tarn_status layer_add(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
+enum tarn_status layer_multiply(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
 enum tarn_status layer_concat(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t axis,
 			      uint32_t *y);
 

@@ -41,6 +41,8 @@
  *   SLICE                   x                                      y                  axis, begin, extent[0] = length
  *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
  *   RESHAPE                 x                                      y: a view of x     shape
+ *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of x that
+ *                                                                                       becomes axis i of y
  *   SOFTMAX_CROSS_ENTROPY   logits (rows,K), labels (rows) i32     loss (1)           -
  *   SOFTMAX_CROSS_ENTROPY_GRAD  logits, labels, dloss (1)          dlogits            -                  dlogits <- logits
  *   COUNT_CORRECT           logits (rows,K), labels                count (1) f32      -
@@ -119,6 +121,7 @@ enum op_kind {
 	OP_SLICE,
 	OP_PAD_AXIS,
 	OP_RESHAPE,
+	OP_PERMUTE,
 	OP_SOFTMAX_CROSS_ENTROPY,
 	OP_SOFTMAX_CROSS_ENTROPY_GRAD,
 	OP_COUNT_CORRECT,
@@ -166,7 +169,7 @@ struct op_attr {
 	uint32_t activation;
 	uint32_t transpose_a, transpose_b;
 	uint32_t axis, begin;
-	uint32_t extent[OP_MAX_RANK]; /* see the table; for RESHAPE and FILL the whole shape, `rank` of them */
+	uint32_t extent[OP_MAX_RANK]; /* see the table; RESHAPE, FILL: the whole shape, PERMUTE: the axes; `rank` of them */
 	uint32_t rank;
 	uint32_t count_padding, nesterov, decoupled;
 	uint32_t stream;  /* Philox stream of a dropout */

@@ -14,10 +14,14 @@ struct shape {
 	uint32_t dim[OP_MAX_RANK];
 };
 
+/* Known dtype, at most OP_MAX_RANK dimensions, none of them zero, at most TENSOR_MAX_BYTES; else TARN_EINVAL. */
+enum tarn_status shape_check(const char *name, const struct shape *shape);
+
 /*
  * `name` is the op's name for messages; input[0..inputs) are tensor ids of `graph`; writes row->outputs shapes.
  * RESHAPE and FILL take the shape from attr.extent. No side effect on the graph. Also checks the attributes (strides
- * not 0, rate in [0,1), activation allowed ...), since plans from files come through here too.
+ * not 0, rate in [0,1), activation allowed ...), since plans from files come through here too; only the names of the
+ * tensors must be in order (graph_check looks at them first).
  */
 enum tarn_status shape_infer(const struct graph *graph, enum op_kind kind, const char *name,
 			     const struct op_attr *attr, const uint32_t *input, uint32_t inputs, struct shape *out);

@@ -1,0 +1,357 @@
+# Makefile - builds, tests and installs Tarn. `make help` lists the targets.
+#
+#   make                          build/tarn, build/libtarn.a, build/libtarn.so.0
+#   make check [TESTS='plan*']    installs what is missing, builds and runs the tests
+#   make train [ARGS=...]         the same, then trains on Fashion-MNIST
+#
+# Variables (command line or environment)
+#   CC CFLAGS CPPFLAGS LDFLAGS    as usual; CFLAGS comes after the project's own flags, so it wins
+#   BUILD=dir                     where everything built goes                    (build)
+#   KCONFIG_CONFIG=file           what is built, see Kconfig                     (.config)
+#   SAN=address,undefined         sanitizers, in a build folder of their own
+#   WERROR=1                      warnings are errors
+#   V=1                           print the commands
+#
+# Configurations side by side in one checkout have a BUILD and a KCONFIG_CONFIG each.
+
+VERSION := 0.1.0
+SONAME := libtarn.so.0
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+ifneq ($(filter default undefined,$(origin CC)),)
+CC := gcc
+endif
+LD ?= ld
+AR ?= ar
+OBJCOPY ?= objcopy
+PKG_CONFIG ?= pkg-config
+CLANG ?= clang
+CLANG_FORMAT ?= clang-format
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
+
+comma := ,
+BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+KCONFIG_CONFIG ?= .config
+export KCONFIG_CONFIG
+
+# Debian's interpreter, because its kconfiglib is not seen by another python3 on the PATH.
+PYTHON ?= /usr/bin/python3
+kconfig = $(PYTHON) -c 'import kconfiglib' 2>/dev/null || \
+	{ echo "kconfiglib is missing: install python3-kconfiglib (tools/install_dependencies.sh does)" >&2; exit 1; }; \
+	$(PYTHON) -m
+
+# Begins a recipe line: says in short what it does, unless V=1 shows the command or -s asks for silence.
+quiet := $(if $(V),,@)
+silent := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say = $(quiet)$(if $(V)$(silent),,printf '  %-6s %s\n' $1 $2;)
+
+# Targets that start a build of their own use every core unless -j says otherwise.
+jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# ---- Targets that need no configuration: they run before, or start another make that has one. ----
+defconfigs := $(notdir $(wildcard configs/*_defconfig))
+config-goals := menuconfig oldconfig olddefconfig savedefconfig $(defconfigs)
+outer-goals := $(config-goals) check check-slow golden train fuzz clean distclean help format check-format analyze \
+	       dependencies uninstall
+goals := $(or $(MAKECMDGOALS),all)
+
+.PHONY: all $(config-goals) $(outer-goals)
+all:
+
+ifneq ($(and $(filter $(outer-goals),$(goals)),$(word 2,$(goals))),)
+
+# `make clean all`, `make debug_defconfig check`: one after another, whatever -j says.
+.PHONY: $(goals) one-by-one
+$(goals): one-by-one
+	@:
+one-by-one:
+	@set -e; for goal in $(goals); do $(MAKE) $$goal; done
+
+else ifneq ($(filter $(outer-goals) %_defconfig,$(goals)),)
+
+%_defconfig:
+	@echo "configs/$@: no such file; there is: $(defconfigs)" >&2; exit 1
+$(defconfigs):
+	@mkdir -p $(dir $(KCONFIG_CONFIG))
+	@$(kconfig) defconfig configs/$@
+
+menuconfig oldconfig olddefconfig:
+	@mkdir -p $(dir $(KCONFIG_CONFIG))
+	@$(kconfig) $@
+
+savedefconfig:
+	@mkdir -p $(BUILD)
+	@$(kconfig) $@ --out $(BUILD)/defconfig
+
+dependencies:
+	@tools/install_dependencies.sh
+
+check check-slow golden train: dependencies
+	@$(MAKE) $(jobs) run-$@
+
+fuzz:
+	@tools/install_dependencies.sh clang libclang-rt-14-dev libomp-dev
+	@$(MAKE) $(jobs) run-fuzz
+
+clean:
+	rm -rf $(BUILD)
+
+# Every build folder and configuration; runs/ holds the user's training and stays.
+distclean:
+	rm -rf $(sort build $(wildcard build-*) $(BUILD)) .config .config.old
+
+c-files = $(shell find runtime drivers models tests tools -name '*.[ch]')
+format:
+	$(CLANG_FORMAT) -i $(c-files)
+check-format:
+	$(CLANG_FORMAT) --dry-run --Werror $(c-files)
+analyze:
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+		-Iruntime -Idrivers -Itests -I. -D_GNU_SOURCE --suppress=missingIncludeSystem runtime drivers models tools
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/tarn lib/libtarn.a lib/libtarn.so lib/$(SONAME) \
+		include/tarn.h include/tarn_status.h lib/pkgconfig/tarn.pc)
+
+help:
+	@echo 'Build'
+	@echo '  all (default)      $(BUILD)/tarn, $(BUILD)/libtarn.a, $(BUILD)/$(SONAME)'
+	@echo '  install            under DESTDIR and PREFIX ($(PREFIX)); uninstall removes it'
+	@echo '  clean              removes $(BUILD)/'
+	@echo '  distclean          removes every build folder and .config'
+	@echo '  dependencies       installs the packages that are missing (make check and make train do it too)'
+	@echo 'Configuration ($(KCONFIG_CONFIG))'
+	@printf '  %-18s %s\n' $(foreach d,$(defconfigs),$d "$(shell sed -n '1s/^# *//p' configs/$d)")
+	@echo '  menuconfig         edits it in the terminal'
+	@echo '  oldconfig          asks about symbols that are new in Kconfig; olddefconfig takes their defaults'
+	@echo '  savedefconfig      writes what differs from the defaults to $(BUILD)/defconfig'
+	@echo 'Use'
+	@echo '  train              trains configs/fashion-mnist.yaml; ARGS="--max-steps 60" adds options'
+	@echo 'Tests'
+	@echo "  check              runs the tests; TESTS='plan* config' a part, SAN=address,undefined with sanitizers"
+	@echo '  check-slow         runs them with the slow cases'
+	@echo '  golden             rewrites the golden files from what the program says now'
+	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
+	@echo '  format             clang-format on every source; check-format only says what it would change'
+	@echo '  analyze            cppcheck'
+	@echo 'Measurements'
+	@echo '  bench              own benchmarks'
+	@echo '  bench-peers        the same networks in other frameworks'
+	@echo
+	@echo 'Variables (CC, CFLAGS, BUILD, KCONFIG_CONFIG, SAN, WERROR, V ...) are explained at the head of the Makefile.'
+
+else
+
+# ---- Configuration: $(BUILD)/auto.conf for make, $(BUILD)/include/autoconf.h for the compiler. ----
+auto-conf := $(BUILD)/auto.conf
+autoconf-h := $(BUILD)/include/autoconf.h
+
+# genconfig leaves a file alone whose content stays the same, so objects see a new autoconf.h only when it is one;
+# auto.conf is touched, because it stands for having looked.
+generate = mkdir -p $(BUILD)/include; { $(kconfig) genconfig --header-path $(autoconf-h) --config-out $(auto-conf); } \
+	   && touch $(auto-conf)
+
+$(auto-conf): Kconfig $(KCONFIG_CONFIG)
+	@$(generate)
+$(autoconf-h):
+	@$(generate)
+$(KCONFIG_CONFIG):
+	@mkdir -p $(@D); { $(kconfig) defconfig configs/cpu_defconfig; } >/dev/null
+
+include $(auto-conf)
+
+ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_NULL),)
+ifneq ($(wildcard $(auto-conf)),)
+$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU or DRIVER_NULL)
+endif
+endif
+
+# ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
+src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layers*.c runtime/graph/fuse*.c \
+		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c)
+src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c)
+src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
+		 runtime/exec runtime/data drivers))
+
+src-y := $(filter-out $(src-planner) $(src-yaml),$(src-base))
+src-$(CONFIG_PLANNER) += $(src-planner)
+src-$(CONFIG_YAML) += $(src-yaml)
+src-$(CONFIG_DRIVER_NULL) += $(wildcard drivers/null/*.c)
+src-$(CONFIG_DRIVER_CPU) += $(wildcard drivers/cpu/*.c)
+
+src-tool := $(wildcard tools/*.c)
+src-bench := $(wildcard tools/bench/bench_*.c)
+src-fuzz := $(wildcard tests/fuzz/fuzz_*.c)
+src-test := $(wildcard tests/test_*.c tests/*/test_*.c)
+# Whatever tests share: tests/support/, and files beside the tests of a folder that are no tests themselves.
+src-support := $(filter-out $(src-test) tests/fuzz/%,$(wildcard tests/*/*.c))
+
+# ---- Flags ----
+san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+lib-y := -lxxhash -lz -lm -lpthread
+lib-$(CONFIG_YAML) += -lyaml
+lib-$(CONFIG_LOCKDOWN) += -lseccomp
+lib-$(CONFIG_DRIVER_CPU) += -ldnnl
+openmp-$(CONFIG_DRIVER_CPU) := -fopenmp
+
+flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idrivers -I. -include $(autoconf-h) \
+	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off \
+	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
+user-flags := $(CPPFLAGS) $(CFLAGS)
+
+# One set of flags a group of objects, the compiler included, so that another one rebuilds.
+flags-lib := $(CC) $(flags) $(user-flags)
+flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno $(user-flags)
+flags-tool := $(flags-lib)
+flags-test := $(CC) $(flags) -Itests $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+link = $(CC) $(san-flags) $(openmp-y) $(CFLAGS) -Wl,--as-needed $(LDFLAGS)
+test-libs = $(shell $(PKG_CONFIG) --libs check)
+
+# Calls to these from the project's objects reach tests/support/heap_wrap.c in the tests that count heap calls.
+heap-functions := malloc calloc realloc reallocarray free aligned_alloc posix_memalign memalign valloc strdup strndup
+wrap-flags := $(addprefix -Wl$(comma)--wrap=,$(heap-functions))
+wrapped-tests := test_noalloc% test_heap_wrap%
+
+# $(call remember,name,text) keeps text in $(BUILD)/stamps/name and rewrites it only when it changes. Whatever depends on
+# the stamp is then remade when its flags or its list of objects change, and not otherwise.
+differ = $(subst x$1,,x$2)$(subst x$2,,x$1)
+remember = $(if $(call differ,$(strip $(file <$(BUILD)/stamps/$1)),$(strip $2)),$(shell mkdir -p $(BUILD)/stamps)$(file \
+	   >$(BUILD)/stamps/$1,$(strip $2)))
+
+object = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
+objects-cpu := $(call object,$(filter drivers/cpu/%,$(src-y)))
+objects-lib := $(call object,$(filter-out drivers/cpu/%,$(src-y)))
+objects-tool := $(call object,$(src-tool) $(src-bench))
+objects-test := $(call object,$(src-test) $(src-support))
+objects := $(objects-lib) $(objects-cpu)
+
+$(foreach group,lib cpu tool test,$(call remember,flags-$(group),$(flags-$(group))))
+$(call remember,objects,$(sort $(objects)))
+$(call remember,objects-tool,$(src-tool))
+$(call remember,objects-support,$(src-support))
+$(call remember,link,$(link) $(lib-y) $(wrap-flags))
+
+# ---- Objects ----
+define compile
+$(call say,CC,$<)mkdir -p $(@D); $(flags-$1) -MMD -MP -c -o $@ $<
+endef
+$(objects-lib): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-lib $(autoconf-h)
+	$(call compile,lib)
+$(objects-cpu): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-cpu $(autoconf-h)
+	$(call compile,cpu)
+$(objects-tool): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-tool $(autoconf-h)
+	$(call compile,tool)
+$(objects-test): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-test $(autoconf-h)
+	$(call compile,test)
+
+-include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test))
+
+# ---- Libraries and the program ----
+internal := $(BUILD)/libtarn-internal.a
+program := $(if $(src-tool),$(BUILD)/tarn)
+libraries := $(BUILD)/libtarn.a $(BUILD)/$(SONAME) $(BUILD)/libtarn.so
+
+all: $(program) $(libraries)
+
+define archive
+$(call say,AR,$@)mkdir -p $(@D); rm -f $@; $(AR) rcs $@
+endef
+# Every object with all its names, for the program and the tests.
+$(internal): $(objects) $(BUILD)/stamps/objects
+	$(call archive) $(objects)
+
+# For users: one object in which only the public names are left.
+$(BUILD)/libtarn.o: $(objects) $(BUILD)/stamps/objects
+	$(call say,LD,$@)$(LD) -r -o $@ $(objects)
+	$(quiet)$(OBJCOPY) --localize-hidden $@
+$(BUILD)/libtarn.a: $(BUILD)/libtarn.o
+	$(call archive) $<
+
+$(BUILD)/$(SONAME): $(objects) $(BUILD)/stamps/objects $(BUILD)/stamps/link
+	$(call say,LD,$@)$(link) -shared -Wl,-soname,$(SONAME) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -o $@ $(objects) $(lib-y)
+$(BUILD)/libtarn.so: $(BUILD)/$(SONAME)
+	$(quiet)ln -sf $(SONAME) $@
+
+$(BUILD)/tarn: $(call object,$(src-tool)) $(internal) $(BUILD)/stamps/objects-tool $(BUILD)/stamps/link
+	$(call say,LD,$@)$(link) -o $@ $(filter %.o,$^) $(internal) $(lib-y)
+
+# ---- Tests ----
+support := $(BUILD)/libtarn-support.a
+test-programs := $(patsubst tests/%.c,$(BUILD)/tests/%,$(src-test))
+test-scripts := $(wildcard tests/test_*.sh tests/*/test_*.sh)
+
+$(support): $(call object,$(src-support)) $(BUILD)/stamps/objects-support
+	$(call archive) $(filter %.o,$^)
+$(test-programs): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(support) $(internal) $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) $(if $(filter $(wrapped-tests),$(@F)),$(wrap-flags)) -o $@ $< $(support) \
+		$(internal) $(test-libs) $(lib-y)
+
+.PHONY: tests run-check run-check-slow run-golden run-train
+tests: $(test-programs)
+
+# A test script that calls make gets the variables of this one, and not its job server, which it cannot reach.
+run-tests = MAKEFLAGS='$(MAKEOVERRIDES)' MFLAGS= BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' TESTS='$(TESTS)' \
+	    tools/run_tests.sh $(test-programs) $(test-scripts)
+ifeq ($(CONFIG_PLANNER),)
+run-check run-check-slow run-golden:
+	@echo "The tests plan before they run, and $(KCONFIG_CONFIG) leaves the planner out: choose PLANNER." >&2; exit 1
+else
+run-check: all tests
+	@$(run-tests)
+run-check-slow: all tests
+	@TARN_TEST_SLOW=1 TEST_TIMEOUT=3600 $(run-tests)
+run-golden: TESTS := golden*
+run-golden: all tests
+	@TARN_GOLDEN_UPDATE=1 $(run-tests)
+endif
+
+run-train: all
+	$(BUILD)/tarn train configs/fashion-mnist.yaml $(ARGS)
+
+# ---- Fuzzing: every source once more, instrumented by clang ----
+fuzz-build := $(BUILD)/fuzz
+fuzz-flags := $(flags) -Itests -O1 -fsanitize=fuzzer-no-link,address
+fuzz-objects := $(patsubst %.c,$(fuzz-build)/obj/%.o,$(src-y))
+fuzz-programs := $(patsubst tests/fuzz/%.c,$(fuzz-build)/%,$(src-fuzz))
+$(call remember,flags-fuzz,$(CLANG) $(fuzz-flags) $(fuzz-objects))
+
+$(patsubst %.c,$(fuzz-build)/obj/%.o,$(src-y) $(src-fuzz)): $(fuzz-build)/obj/%.o: %.c $(BUILD)/stamps/flags-fuzz $(autoconf-h)
+	$(call say,CC,$<)mkdir -p $(@D); $(CLANG) $(fuzz-flags) $(openmp-y) -MMD -MP -c -o $@ $<
+$(fuzz-programs): $(fuzz-build)/%: $(fuzz-build)/obj/tests/fuzz/%.o $(fuzz-objects)
+	$(call say,LD,$@)$(CLANG) -fsanitize=fuzzer,address $(openmp-y) -o $@ $^ $(lib-y)
+-include $(patsubst %.c,$(fuzz-build)/obj/%.d,$(src-y) $(src-fuzz))
+
+.PHONY: run-fuzz
+run-fuzz: $(fuzz-programs)
+	@tools/run_fuzz.sh $(FUZZ_SECONDS) $(fuzz-programs)
+
+# ---- Benchmarks ----
+bench-programs := $(patsubst tools/bench/%.c,$(BUILD)/bench/%,$(src-bench))
+$(bench-programs): $(BUILD)/bench/%: $(BUILD)/obj/tools/bench/%.o $(internal) $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) -o $@ $< $(internal) $(lib-y)
+
+.PHONY: bench bench-peers
+bench: all $(bench-programs)
+	@set -e; for program in $(bench-programs) $(wildcard tools/bench/bench_*.sh); do \
+		echo "== $$program"; BUILD='$(BUILD)' $$program; done
+bench-peers: all
+	@BUILD='$(BUILD)' tools/bench/peers.sh
+
+# ---- Installing ----
+.PHONY: install
+target := $(DESTDIR)$(PREFIX)
+install: all
+	$(quiet)install -d $(target)/lib/pkgconfig $(target)/include $(if $(program),$(target)/bin)
+	$(quiet)$(if $(program),install -m 755 $(program) $(target)/bin/tarn)
+	$(quiet)install -m 644 $(BUILD)/libtarn.a $(target)/lib/libtarn.a
+	$(quiet)install -m 755 $(BUILD)/$(SONAME) $(target)/lib/$(SONAME)
+	$(quiet)ln -sf $(SONAME) $(target)/lib/libtarn.so
+	$(quiet)install -m 644 runtime/tarn.h runtime/tarn_status.h $(target)/include
+	$(quiet)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@PRIVATE_LIBS@|$(strip $(san-flags) $(openmp-y) $(lib-y))|' tools/tarn.pc.in >$(target)/lib/pkgconfig/tarn.pc
+
+endif

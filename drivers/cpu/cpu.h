@@ -1,0 +1,191 @@
+/*
+ * cpu.h - what the files of the CPU driver share.
+ *
+ * A kernel is made once for each signature (kind, attributes, shapes). It is either a short list of oneDNN primitives
+ * (`stage`), or own loops: `body` runs for every chunk 0 .. chunks-1, spread over the threads, then `finish` runs once.
+ *
+ * Invariants
+ *   - The cut into chunks is a function of the shapes alone, and a chunk is computed by one thread in a fixed order, so
+ *     own loops give the same bits for every number of threads.
+ *   - Loops are compiled for several instruction sets and must not be contracted to fused multiply-adds
+ *     (-ffp-contract=off), so that the same expression gives the same bits wherever it stands.
+ *   - Partial results of chunks lie in the kernel's workspace in the arena; launching allocates nothing.
+ */
+#ifndef TARN_CPU_CPU_H
+#define TARN_CPU_CPU_H
+
+#include "driver.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+/* Compiles a function for each instruction set that pays; the loader picks one. */
+#if defined(__x86_64__) && !defined(__clang__)
+#define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CPU_CLONES
+#endif
+
+/* The next loop's iterations are independent even where output and input are the same memory. */
+#if defined(__clang__)
+#define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+/* Elements that one chunk of an element-wise loop covers: 256 KiB of floats, a few microseconds of work. */
+#define CPU_CHUNK_ELEMENTS ((uint64_t)1 << 16)
+/* Most chunks of a reduction: bounds the partial sums in the workspace and the threads that can help. */
+#define CPU_REDUCTION_CHUNKS ((uint64_t)64)
+
+struct cpu_resource;
+
+struct operand {
+	uint64_t elements, rows, bytes;
+	uint32_t dim[OP_MAX_RANK];
+	uint32_t rank, dtype, channels; /* channels: the last dimension, 1 for rank 0 */
+};
+
+#define DNN_WORKSPACE UINT32_MAX
+
+/* One argument of a oneDNN execution: an operand, or a place in the workspace. */
+struct dnn_argument {
+	int argument;
+	uint32_t operand; /* DNN_WORKSPACE: `offset` bytes into the workspace */
+	uint64_t offset;
+	const dnnl_memory_desc_t *layout;
+};
+
+#define DNN_ARGUMENTS 6
+#define DNN_STAGES 3
+
+struct dnn_stage {
+	dnnl_primitive_t primitive;
+	uint32_t arguments;
+	struct dnn_argument argument[DNN_ARGUMENTS];
+};
+
+/* How a (rows, channels) matrix is cut; see columns.h. */
+struct column_grid {
+	uint64_t rows, chunk_rows, row_chunks;
+	uint32_t channels, block, blocks;
+};
+
+typedef void kernel_body(const struct bound_instr *instr, uint64_t chunk);
+typedef void kernel_finish(const struct bound_instr *instr);
+
+struct kernel {
+	struct kernel *next; /* of the same hash */
+	uint32_t kind, inputs, outputs;
+	struct op_attr attr;
+	struct operand *operand; /* inputs, then outputs */
+	const char *name;        /* of the first op compiled, for messages */
+	struct kernel_info info;
+
+	kernel_body *body;
+	kernel_finish *finish;
+	uint64_t chunks, chunk_items; /* items: elements, rows or pixels, as the body counts */
+	struct column_grid grid;
+
+	const char *implementation; /* oneDNN's name of what it chose; NULL for own loops */
+	uint32_t stages;
+	struct dnn_stage stage[DNN_STAGES];
+};
+
+struct bound_instr {
+	const struct kernel *kernel;
+	void **address; /* of operands */
+	void *workspace;
+	dnnl_exec_arg_t *argument[DNN_STAGES];
+};
+
+struct cpu_state {
+	uint32_t threads;
+	uint64_t workspace_cap;
+	dnnl_engine_t engine;
+	dnnl_stream_t stream;
+	struct cpu_resource *resources; /* oneDNN objects to destroy at close */
+	struct kernel *kernels[256];
+	unsigned char *arena;
+	void *mapping; /* NULL when the caller owns the memory */
+	size_t mapping_bytes;
+	uint64_t arena_bytes;
+};
+
+typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *kernel);
+
+/* One for each subject: fills body/finish/chunks/workspace or the oneDNN stages, or says what it cannot do. */
+kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
+	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare;
+
+/* Nanoseconds that a kernel is expected to take; a function of the signature and the number of threads. */
+uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads);
+
+/* arena.c: one region with guard pages. */
+enum tarn_status cpu_arena_reserve(struct cpu_state *state, uint64_t bytes, void *memory);
+void cpu_arena_release(struct cpu_state *state);
+uint64_t cpu_arena_touched(const struct cpu_state *state);
+
+static inline const struct operand *kernel_input(const struct kernel *kernel, uint32_t i)
+{
+	return &kernel->operand[i];
+}
+
+static inline const struct operand *kernel_output(const struct kernel *kernel, uint32_t i)
+{
+	return &kernel->operand[kernel->inputs + i];
+}
+
+static inline void *instr_output(const struct bound_instr *instr, uint32_t i)
+{
+	return instr->address[instr->kernel->inputs + i];
+}
+
+/* Cuts `items` into chunks of `chunk_items`. */
+static inline void kernel_cut(struct kernel *kernel, kernel_body *body, uint64_t items, uint64_t chunk_items)
+{
+	kernel->body = body;
+	kernel->chunk_items = chunk_items ? chunk_items : 1;
+	kernel->chunks = (items + kernel->chunk_items - 1) / kernel->chunk_items;
+}
+
+struct range {
+	uint64_t begin, end;
+};
+
+static inline struct range chunk_range(const struct kernel *kernel, uint64_t chunk, uint64_t items)
+{
+	uint64_t begin = chunk * kernel->chunk_items;
+	uint64_t end = begin + kernel->chunk_items;
+	return (struct range){ begin, end < items ? end : items };
+}
+
+/*
+ * NONE, RELU and RELU6 as one clamp to [low, high]; NaN passes. The derivative is 1 strictly inside, else 0.
+ */
+struct clamp {
+	float low, high;
+};
+
+static inline struct clamp activation_clamp(uint32_t activation)
+{
+	float infinity = __builtin_inff();
+	if (activation == ACTIVATION_RELU)
+		return (struct clamp){ 0.0f, infinity };
+	if (activation == ACTIVATION_RELU6)
+		return (struct clamp){ 0.0f, 6.0f };
+	return (struct clamp){ -infinity, infinity };
+}
+
+static inline float clamp_apply(struct clamp clamp, float value)
+{
+	value = value < clamp.low ? clamp.low : value;
+	return value > clamp.high ? clamp.high : value;
+}
+
+static inline float clamp_grad(struct clamp clamp, float at, float gradient)
+{
+	gradient = at > clamp.low ? gradient : 0.0f;
+	return at < clamp.high ? gradient : 0.0f;
+}
+
+#endif

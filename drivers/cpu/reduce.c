@@ -1,0 +1,102 @@
+/* reduce.c - sums: over the rows of a matrix, of squares, and the scale that clips a gradient by its norm. */
+#include "cpu/columns.h"
+#include "cpu/lanes.h"
+
+#include <math.h>
+
+/* Strips summed in float before the sum goes to double. */
+#define RUN 32u
+
+CPU_CLONES static void sum_run(const float *x, uint64_t stride, uint32_t count, uint32_t width, double *sum)
+{
+	float run[STRIP_FLOATS];
+	for (uint32_t j = 0; j < width; j++)
+		run[j] = 0.0f;
+	for (uint32_t s = 0; s < count; s++)
+		for (uint32_t j = 0; j < width; j++)
+			run[j] += x[s * stride + j];
+	for (uint32_t j = 0; j < width; j++)
+		sum[j] += (double)run[j];
+}
+
+static void sum_rows_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	struct strips strips = grid_strips(&instr->kernel->grid, chunk);
+	const float *x = (const float *)instr->address[0] + strips.begin;
+	double sum[STRIP_FLOATS] = { 0 };
+	for (uint64_t s = 0; s < strips.count; s += RUN) {
+		uint64_t left = strips.count - s;
+		sum_run(x + s * strips.stride, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, sum);
+	}
+	if (strips.tail)
+		sum_run(x + strips.count * strips.stride, strips.stride, 1, strips.tail, sum);
+	strip_fold(&strips, sum, column_partial(instr, &strips, 0));
+}
+
+static void sum_rows_finish(const struct bound_instr *instr)
+{
+	float *sum = instr_output(instr, 0);
+	for (uint32_t c = 0; c < instr->kernel->grid.channels; c++)
+		sum[c] = (float)column_total(instr, 0, c);
+}
+
+CPU_CLONES static double squares_run(const float *x, uint64_t n)
+{
+	struct lanes sum = { { 0 } };
+	uint64_t whole = n - n % LANES;
+	for (uint64_t i = 0; i < whole; i += LANES)
+		for (uint32_t l = 0; l < LANES; l++)
+			sum.lane[l] += x[i + l] * x[i + l];
+	for (uint64_t i = whole; i < n; i++)
+		sum.lane[i - whole] += x[i] * x[i];
+	return lanes_total(&sum);
+}
+
+static void squares_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const float *x = instr->address[0];
+	struct range range = chunk_range(instr->kernel, chunk, kernel_input(instr->kernel, 0)->elements);
+	double total = 0.0;
+	for (uint64_t i = range.begin; i < range.end; i += LANES * LANE_RUN) {
+		uint64_t left = range.end - i;
+		total += squares_run(x + i, left < LANES * LANE_RUN ? left : LANES * LANE_RUN);
+	}
+	((double *)instr->workspace)[chunk] = total;
+}
+
+static void squares_finish(const struct bound_instr *instr)
+{
+	const double *partial = instr->workspace;
+	double total = 0.0;
+	for (uint64_t k = 0; k < instr->kernel->chunks; k++)
+		total += partial[k];
+	*(float *)instr_output(instr, 0) = (float)total;
+}
+
+static void clip_finish(const struct bound_instr *instr)
+{
+	double total = 0.0;
+	for (uint32_t i = 0; i < instr->kernel->inputs; i++)
+		total += (double)*(const float *)instr->address[i];
+	double norm = sqrt(total), scale = (double)instr->kernel->attr.alpha / (norm + 1e-6);
+	/* A norm that is not a number must not pass for a small one: the comparison is written so that NaN stays. */
+	*(float *)instr_output(instr, 0) = scale >= 1.0 ? 1.0f : (float)scale;
+	*(float *)instr_output(instr, 1) = (float)norm;
+}
+
+enum tarn_status reduce_prepare(struct device *device, struct kernel *kernel)
+{
+	(void)device;
+	if (kernel->kind == OP_SUM_ROWS) {
+		columns_prepare(kernel, kernel_input(kernel, 0), sum_rows_body, 1, sum_rows_finish);
+	} else if (kernel->kind == OP_SUM_SQUARES) {
+		uint64_t elements = kernel_input(kernel, 0)->elements;
+		uint64_t least = (elements + CPU_REDUCTION_CHUNKS - 1) / CPU_REDUCTION_CHUNKS;
+		kernel_cut(kernel, squares_body, elements, least > CPU_CHUNK_ELEMENTS ? least : CPU_CHUNK_ELEMENTS);
+		kernel->finish = squares_finish;
+		kernel->info.workspace_bytes = kernel->chunks * sizeof(double);
+	} else {
+		kernel->finish = clip_finish;
+	}
+	return TARN_OK;
+}

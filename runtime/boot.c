@@ -1,0 +1,204 @@
+/* boot.c - the pipeline: config -> graphs -> schedules -> offsets -> plan -> verify. */
+#include "boot.h"
+
+#include "data/dataset.h"
+#include "graph/build.h"
+#include "planner/assemble.h"
+#include "planner/graph_problem.h"
+#include "planner/planner.h"
+#include "verify/verify.h"
+
+#include <string.h>
+#include <time.h>
+
+static double thread_cpu_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* Stage 1, 2: the graphs of every program that the data ask for. */
+static enum tarn_status add_program(const struct config *config, const struct sample_shape *shape,
+				    enum program_kind kind, uint32_t batch, struct host_arena *arena,
+				    struct plan *plan)
+{
+	struct program *program = &plan->program[plan->programs];
+	uint32_t loss, output;
+	program->kind = kind;
+	program->batch = batch;
+	enum tarn_status st = graph_init(&program->graph, arena);
+	if (st)
+		return st;
+	if (kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST)
+		st = training_build(config, shape, batch, arena, &program->graph);
+	else
+		st = network_build(config, shape, batch, BUILD_INFERENCE, arena, &program->graph, &loss, &output);
+	if (!st)
+		st = graph_check(&program->graph);
+	if (!st)
+		plan->programs++;
+	return st;
+}
+
+/* A full batch and, where the samples are no multiple of it, the last one. */
+static enum tarn_status add_programs(const struct config *config, const struct sample_shape *shape, uint32_t samples,
+				     bool train, struct host_arena *arena, struct plan *plan)
+{
+	uint32_t batch = config->data.batch < samples ? config->data.batch : samples;
+	uint32_t last = batch ? samples % batch : 0;
+	enum tarn_status st = TARN_OK;
+	if (batch)
+		st = add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, batch, arena, plan);
+	if (last && !st && !(train && config->data.drop_last))
+		st = add_program(config, shape, train ? PROGRAM_TRAIN_LAST : PROGRAM_EVALUATE_LAST, last, arena, plan);
+	return st;
+}
+
+static enum tarn_status build_graphs(const struct config *config, struct host_arena *arena, struct plan *plan)
+{
+	uint32_t train_samples, test_samples;
+	struct sample_shape shape;
+	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
+	if (st)
+		return st;
+	if (config->data.drop_last && train_samples < config->data.batch)
+		return tarn_fail(TARN_EINVAL,
+				 "data.batch is %u but there are only %u training samples and data.drop_last is on: no batch is left; "
+				 "lower data.batch to at most %u",
+				 config->data.batch, train_samples, train_samples);
+	st = add_programs(config, &shape, train_samples, true, arena, plan);
+	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
+}
+
+/* Stage 3: what each op costs and needs on this device. */
+static enum tarn_status compile_ops(const struct graph *graph, struct device *device, struct host_arena *arena,
+				    struct kernel_info **out)
+{
+	struct kernel_info *info = HOST_ARRAY(arena, graph->ops, struct kernel_info);
+	uint8_t *needed;
+	if (!info)
+		return TARN_ENOMEM;
+	enum tarn_status st = graph_needed_ops(graph, arena, &needed);
+	for (uint32_t op = 0; op < graph->ops && !st; op++) {
+		struct kernel *kernel;
+		if (needed[op] && !op_row(graph->op[op].kind)->view)
+			st = device->ops->compile(device, graph, op, &kernel, &info[op]);
+	}
+	*out = info;
+	return st;
+}
+
+struct program_plan {
+	struct graph_problem problem;
+	struct planner_result result;
+};
+
+/* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
+static enum tarn_status plan_program_memory(const struct config *config, const struct plan *plan,
+					    const struct program *program, struct host_arena *arena,
+					    struct program_plan *out)
+{
+	uint8_t *keep = NULL;
+	bool training = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
+	uint64_t budget = config->memory.budget;
+	if (budget != UINT64_MAX)
+		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
+	struct planner_request request = { .problem = &out->problem.problem,
+					   .strategy = config->memory.recompute,
+					   .budget = budget };
+	if (!training && request.strategy != STRATEGY_MIN)
+		request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation just has to fit */
+	enum tarn_status st = TARN_OK;
+	if (request.strategy == STRATEGY_MANUAL)
+		st = graph_problem_keep(&program->graph, &out->problem, &config->memory.keep, arena, &keep);
+	request.keep = keep;
+	return st ? st : planner_run(&request, arena, &out->result);
+}
+
+static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t strategy_height)
+{
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], ways[256] = "";
+	uint64_t need = plan->min_budget_bytes;
+	size_t used = 0;
+	if (config->memory.recompute != STRATEGY_AUTO && config->memory.recompute != STRATEGY_MIN && strategy_height)
+		used += (size_t)snprintf(ways, sizeof ways,
+					 "; memory.recompute: %s needs %llu bytes, `auto` recomputes more and gets by with less",
+					 strategy_name(config->memory.recompute), (unsigned long long)strategy_height);
+	if (config->data.batch > 1)
+		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", config->data.batch);
+	return tarn_fail(TARN_EBUDGET, "%smemory.budget: %s (%llu bytes) is too small; the smallest that plans is %llu bytes (%s)%s",
+			 config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
+			 (unsigned long long)config->memory.budget, (unsigned long long)need,
+			 bytes_format(need, minimum, sizeof minimum), ways);
+}
+
+static enum tarn_status plan_memory(const struct config *config, struct device *device, struct host_arena *arena,
+				    struct plan *plan, struct plan_report *report)
+{
+	struct program_plan part[PLAN_MAX_PROGRAMS];
+	memset(part, 0, sizeof part);
+	uint64_t strategy_height = 0;
+	bool refused = false;
+	plan->min_budget_bytes = plan->persistent_bytes;
+	for (uint32_t i = 0; i < plan->programs; i++) {
+		struct kernel_info *info;
+		enum tarn_status st = compile_ops(&plan->program[i].graph, device, arena, &info);
+		double start = thread_cpu_ms();
+		if (!st)
+			st = graph_problem_build(&plan->program[i].graph, info, arena, &part[i].problem);
+		if (!st)
+			st = plan_program_memory(config, plan, &plan->program[i], arena, &part[i]);
+		report->plan_ms += thread_cpu_ms() - start;
+		if (st && st != TARN_EBUDGET)
+			return st;
+		refused = refused || st == TARN_EBUDGET;
+		uint64_t least = plan->persistent_bytes + part[i].result.min_budget;
+		if (least > plan->min_budget_bytes)
+			plan->min_budget_bytes = least;
+		if (plan->persistent_bytes + part[i].result.height > strategy_height)
+			strategy_height = plan->persistent_bytes + part[i].result.height;
+	}
+	if (refused || plan->min_budget_bytes > config->memory.budget)
+		return refuse_budget(config, plan, strategy_height);
+	for (uint32_t i = 0; i < plan->programs; i++) {
+		struct program *program = &plan->program[i];
+		enum tarn_status st = assemble_program(plan, &part[i].problem, &part[i].result, arena, program);
+		if (st)
+			return st;
+		if (program->height_bytes > plan->arena_bytes)
+			plan->arena_bytes = program->height_bytes;
+		report->fell_back = report->fell_back || part[i].result.fell_back;
+	}
+	return TARN_OK;
+}
+
+enum tarn_status boot_plan(const struct config *config, struct device *device, struct host_arena *arena,
+			   struct plan *plan, struct plan_report *report)
+{
+	memset(plan, 0, sizeof *plan);
+	memset(report, 0, sizeof *report);
+	double start = thread_cpu_ms();
+	enum tarn_status st = build_graphs(config, arena, plan);
+	if (!st)
+		st = assemble_persistent(plan, arena);
+	report->plan_ms = thread_cpu_ms() - start;
+	if (!st)
+		st = plan_memory(config, device, arena, plan, report);
+	if (st)
+		return st;
+	start = thread_cpu_ms();
+	plan->driver = device->ops->name;
+	plan->threads = device->ops->threads(device);
+	plan->alignment = (uint32_t)TARN_ALIGNMENT;
+	plan->budget_bytes = config->memory.budget;
+	plan->strategy = config->memory.recompute;
+	plan->config_lines = config_to_lines(config, arena);
+	if (!plan->config_lines)
+		return TARN_ENOMEM;
+	plan_seal(plan);
+	st = verify_plan(plan, arena);
+	plan_report_fill(plan, report);
+	report->plan_ms += thread_cpu_ms() - start;
+	return st;
+}

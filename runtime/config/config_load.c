@@ -1,0 +1,131 @@
+/* config_load.c - YAML files: the network must be there, and no key may stand there without effect. Needs libyaml. */
+#include "config/config_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
+static const struct unused_rule {
+	const char *path, *choice; /* `path` has an effect only when `choice` is one of `values` */
+	uint32_t values;           /* bit set of enum values */
+} unused_rules[] = {
+	{ "optimizer.momentum", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
+	{ "optimizer.nesterov", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
+	{ "optimizer.beta1", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
+	{ "optimizer.beta2", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
+	{ "optimizer.epsilon", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
+	{ "optimizer.schedule.final_rate", "optimizer.schedule.type", 1u << RATE_COSINE },
+	{ "optimizer.schedule.step_epochs", "optimizer.schedule.type", 1u << RATE_STEP },
+	{ "optimizer.schedule.step_factor", "optimizer.schedule.type", 1u << RATE_STEP },
+	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.train_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.test_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
+	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
+};
+
+/* A choice made on the command line sets the file's keys aside, and a key given there may come before its choice. */
+static enum tarn_status check_unused(const struct yaml_node *root, const struct config *config)
+{
+	for (size_t i = 0; i < sizeof unused_rules / sizeof *unused_rules; i++) {
+		const struct unused_rule *rule = &unused_rules[i];
+		const struct yaml_node *node = config_node(root, rule->path);
+		const struct config_key *choice = config_find_key(rule->choice);
+		uint32_t value = *(const uint32_t *)((const char *)config + choice->offset);
+		bool aside = config_on_command_line(config_node(root, rule->choice)) && !config_on_command_line(node);
+		if (!node || aside || rule->values >> value & 1)
+			continue;
+		char needed[64] = "";
+		size_t used = 0;
+		for (uint32_t v = 0; v < choice->n_choices - choice->n_aliases; v++)
+			if (rule->values >> v & 1)
+				used += (size_t)snprintf(needed + used, sizeof needed - used, "%s%s",
+							 used ? " or " : "", choice->choices[v]);
+		return yaml_fail_value(node, "has no effect with %s: %s; it belongs to %s", rule->choice,
+				       choice->choices[value], needed);
+	}
+	return TARN_OK;
+}
+
+static enum tarn_status check_network(const struct config *config)
+{
+	const struct yaml_node *layers = config->layers, *model = config->model;
+	if (!layers && !model)
+		return tarn_fail(TARN_EINVAL, "%s: the network is missing; give layers: or model:", config->file);
+	if (layers && model)
+		return yaml_fail_key(model, "model: and layers: (line %u) are both there; give exactly one of them",
+				     layers->key_line);
+	if (layers && layers->kind != YAML_LIST)
+		return yaml_fail_value(layers, "must be a list of layers, not a %s",
+				       layers->kind == YAML_MAP ? "map" : "single value");
+	if (layers && !layers->first)
+		return yaml_fail_value(layers, "is empty; a network needs at least one layer");
+	if (model && model->kind != YAML_MAP)
+		return yaml_fail_value(model, "must be a map such as {family: mlp}, not a %s",
+				       model->kind == YAML_LIST ? "list" : "single value");
+	return TARN_OK;
+}
+
+/* "configs/lenet.yaml" gives "lenet". */
+static const char *file_stem(const char *path, struct host_arena *arena)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+	size_t length = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+	return host_arena_text_n(arena, base, length);
+}
+
+static enum tarn_status finish(struct yaml_node *root, const struct config_source *source, const char *const *override,
+			       uint32_t overrides, struct host_arena *arena, struct config *config)
+{
+	if (root->kind == YAML_MAP) {
+		enum tarn_status st = config_put_overrides(root, override, overrides, true, arena);
+		if (st)
+			return st;
+	}
+	struct config made;
+	enum tarn_status st = config_read(root, source, arena, &made);
+	if (!st)
+		st = check_unused(root, &made);
+	if (!st)
+		st = check_network(&made);
+	if (st)
+		return st;
+	if (!made.name[0])
+		made.name = file_stem(source->file, arena);
+	if (!made.name)
+		return TARN_ENOMEM;
+	*config = made;
+	return TARN_OK;
+}
+
+enum tarn_status config_load(const char *path, const char *const *override, uint32_t overrides,
+			     struct host_arena *arena, struct config *config)
+{
+	struct yaml_node *root;
+	enum tarn_status st = yaml_load(path, arena, &root);
+	if (st)
+		return st;
+	const char *slash = strrchr(path, '/');
+	size_t length = slash && slash != path ? (size_t)(slash - path) : (size_t)(slash == path);
+	struct config_source source = { .file = host_arena_text(arena, path),
+					.directory = host_arena_text_n(arena, path, length),
+					.complete = true };
+	if (!source.file || !source.directory)
+		return TARN_ENOMEM;
+	return finish(root, &source, override, overrides, arena, config);
+}
+
+enum tarn_status config_parse(const char *text, size_t bytes, const char *name, const char *const *override,
+			      uint32_t overrides, struct host_arena *arena, struct config *config)
+{
+	struct yaml_node *root;
+	enum tarn_status st = yaml_parse(text, bytes, name, arena, &root);
+	if (st)
+		return st;
+	struct config_source source = { .file = host_arena_text(arena, name), .complete = true };
+	if (!source.file)
+		return TARN_ENOMEM;
+	return finish(root, &source, override, overrides, arena, config);
+}

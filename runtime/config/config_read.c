@@ -1,0 +1,321 @@
+/* config_read.c - a tree of values into struct config: types, ranges, defaults, checks across keys. */
+#include "config/config_internal.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+/* memory.workspace_cap below this must carry a unit: 512 was meant as MiB by everybody who wrote it. */
+#define LEAST_BARE_WORKSPACE 4096u
+#define DEFAULT_SYNTHETIC_SAMPLES 1024u
+
+const struct yaml_node *config_node(const struct yaml_node *root, const char *path)
+{
+	char name[64];
+	const struct yaml_node *node = root;
+	while (node) {
+		size_t length = strcspn(path, ".");
+		snprintf(name, sizeof name, "%.*s", (int)length, path);
+		node = yaml_find(node, name);
+		if (!path[length])
+			break;
+		path += length + 1;
+	}
+	return node;
+}
+
+bool config_on_command_line(const struct yaml_node *node)
+{
+	return node && !strcmp(node->file, CONFIG_COMMAND_LINE);
+}
+
+static enum tarn_status read_text(const struct config_key *key, const struct yaml_node *node, const char **out)
+{
+	if (node->kind != YAML_SCALAR)
+		return yaml_fail_value(node, "must be text, not a %s", node->kind == YAML_LIST ? "list" : "map");
+	size_t length = strlen(node->text);
+	if ((double)length < key->low)
+		return yaml_fail_value(node, "must not be empty");
+	if ((double)length > key->high)
+		return yaml_fail_value(node, "is %zu bytes long; the limit is %.0f", length, key->high);
+	*out = node->text;
+	return TARN_OK;
+}
+
+static enum tarn_status read_integer(const struct config_key *key, const struct yaml_node *node, void *field)
+{
+	int64_t value;
+	enum tarn_status st = yaml_read_integer(node, (int64_t)key->low, (int64_t)key->high, &value);
+	if (st)
+		return st;
+	if (key->width == 8)
+		*(uint64_t *)field = (uint64_t)value;
+	else
+		*(uint32_t *)field = (uint32_t)value;
+	return TARN_OK;
+}
+
+static enum tarn_status read_bytes(const struct config_key *key, const struct yaml_node *node, uint64_t *out)
+{
+	bool budget = !strcmp(key->path, "memory.budget");
+	if (budget && node->kind == YAML_SCALAR && !strcmp(node->text, "unlimited")) {
+		*out = UINT64_MAX;
+		return TARN_OK;
+	}
+	char shown[YAML_SHOWN];
+	if (node->kind == YAML_SCALAR && strchr(node->text, '%'))
+		return yaml_fail_value(node, "\"%s\" depends on the machine; write a size such as 24 MiB",
+				       yaml_shown(node->text, shown, sizeof shown));
+	if (budget && node->kind == YAML_SCALAR && node->text[0] == 'u')
+		return yaml_fail_value(node, "\"%s\" is not a size; write a size such as 24 MiB, or unlimited",
+				       yaml_shown(node->text, shown, sizeof shown));
+	uint64_t bytes;
+	enum tarn_status st = yaml_read_bytes(node, &bytes);
+	if (st)
+		return st;
+	if ((double)bytes < key->low)
+		return yaml_fail_value(node, "must be more than 0; write a size such as 24 MiB%s",
+				       budget ? ", or unlimited" : "");
+	bool bare = !node->text[strspn(node->text, "+0123456789 \t")];
+	if (!budget && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
+		return yaml_fail_value(node, "%llu bytes are too few for any fast kernel; did you mean %llu MiB? "
+					     "(write %llu B if not)",
+				       (unsigned long long)bytes, (unsigned long long)bytes,
+				       (unsigned long long)bytes);
+	*out = bytes;
+	return TARN_OK;
+}
+
+static enum tarn_status read_choice(const struct config_key *key, const struct yaml_node *node, uint32_t *out)
+{
+	uint32_t index;
+	enum tarn_status st = yaml_read_choice(node, key->choices, key->n_choices, &index);
+	if (st)
+		return st;
+	uint32_t names = key->n_choices - key->n_aliases;
+	*out = index < names ? index : key->alias[index - names];
+	return TARN_OK;
+}
+
+static enum tarn_status read_list_item(const struct config_key *key, const struct yaml_node *node, uint32_t index,
+				       void *field)
+{
+	struct text_list *texts = field;
+	struct real_list *reals = field;
+	struct size_list *sizes = field;
+	int64_t whole;
+	if (key->type == CONFIG_TEXT_LIST)
+		return read_text(key, node, &texts->item[index]);
+	if (key->type == CONFIG_REAL_LIST)
+		return yaml_read_real(node, key->low, key->high, &reals->item[index]);
+	enum tarn_status st = yaml_read_integer(node, (int64_t)key->low, (int64_t)key->high, &whole);
+	if (!st)
+		sizes->item[index] = (uint32_t)whole;
+	return st;
+}
+
+/* A list, or a single value for a list of one. */
+static enum tarn_status read_list(const struct config_key *key, const struct yaml_node *node, void *field)
+{
+	struct text_list *texts = field;
+	struct real_list *reals = field;
+	struct size_list *sizes = field;
+	uint32_t *counter = &texts->count, limit = CONFIG_MAX_LIST;
+	if (key->type == CONFIG_REAL_LIST) {
+		counter = &reals->count;
+		limit = sizeof reals->item / sizeof *reals->item;
+	} else if (key->type == CONFIG_SIZE_LIST) {
+		counter = &sizes->count;
+		limit = sizeof sizes->item / sizeof *sizes->item;
+	}
+	if (node->kind == YAML_MAP)
+		return yaml_fail_value(node, "must be a list such as %s, not a map", key->example);
+	bool single = node->kind == YAML_SCALAR;
+	uint32_t count = single ? 1 : node->children;
+	if (count > limit)
+		return yaml_fail_value(node, "has %u entries; the limit is %u", count, limit);
+	const struct yaml_node *item = single ? node : node->first;
+	for (uint32_t i = 0; i < count; i++, item = item->next) {
+		enum tarn_status st = read_list_item(key, item, i, field);
+		if (st)
+			return st;
+	}
+	*counter = count;
+	return TARN_OK;
+}
+
+static enum tarn_status read_field(const struct config_key *key, const struct yaml_node *node, void *field)
+{
+	switch (key->type) {
+	case CONFIG_TEXT:
+		return read_text(key, node, field);
+	case CONFIG_REAL:
+		return yaml_read_real(node, key->low, key->high, field);
+	case CONFIG_INTEGER:
+		return read_integer(key, node, field);
+	case CONFIG_BOOL:
+		return yaml_read_bool(node, field);
+	case CONFIG_BYTES:
+		return read_bytes(key, node, field);
+	case CONFIG_CHOICE:
+		return read_choice(key, node, field);
+	case CONFIG_TEXT_LIST:
+	case CONFIG_REAL_LIST:
+	case CONFIG_SIZE_LIST:
+		return read_list(key, node, field);
+	case CONFIG_NODE:
+		*(const struct yaml_node **)field = node;
+		return TARN_OK;
+	}
+	return tarn_fail(TARN_EINTERNAL, "schema: key %s has an unknown type", key->path);
+}
+
+static enum tarn_status fail_missing(const struct yaml_node *root, const struct config_source *source,
+				     const struct config_key *key)
+{
+	char section[64], choices[256] = "";
+	size_t used = 0;
+	for (uint32_t i = 0; i < key->n_choices - key->n_aliases && used < sizeof choices; i++)
+		used += (size_t)snprintf(choices + used, sizeof choices - used, "%s%s", i ? ", " : " one of ",
+					 key->choices[i]);
+	const char *dot = strrchr(key->path, '.');
+	snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key->path) : 0, key->path);
+	const struct yaml_node *node = config_node(root, section);
+	if (node)
+		return yaml_fail_key(node, "%s is missing; give%s", key->path, *choices ? choices : " a value");
+	return tarn_fail(TARN_EINVAL, "%s: %s is missing; give%s", source->file, key->path,
+			 *choices ? choices : " a value");
+}
+
+static enum tarn_status read_keys(const struct yaml_node *root, const struct config_source *source,
+				  struct host_arena *arena, struct config *config)
+{
+	for (uint32_t i = 0; i < config_schema_keys; i++) {
+		const struct config_key *key = &config_schema[i];
+		const struct yaml_node *node = config_node(root, key->path);
+		if (!node && !key->default_text) {
+			if (key->type != CONFIG_NODE && source->complete)
+				return fail_missing(root, source, key);
+			continue;
+		}
+		struct yaml_node *made = NULL;
+		enum tarn_status st = TARN_OK;
+		if (!node)
+			st = config_text_node(key, key->default_text, "default", 0, arena, &made);
+		if (!st)
+			st = read_field(key, node ? node : made, (char *)config + key->offset);
+		if (st)
+			return st;
+	}
+	return TARN_OK;
+}
+
+/* What follows from other keys or from the file's place. */
+static enum tarn_status derive(const struct yaml_node *root, const struct config_source *source,
+			       struct host_arena *arena, struct config *config)
+{
+	config->file = source->file;
+	config->budget_place = "";
+	const struct yaml_node *budget = config_node(root, "memory.budget");
+	if (budget && budget->line)
+		config->budget_place =
+			host_arena_printf(arena, "%s:%u:%u: ", budget->file, budget->line, budget->column);
+	else if (budget)
+		config->budget_place = host_arena_printf(arena, "%s: ", budget->file);
+	const struct yaml_node *directory = config_node(root, "data.directory");
+	if (source->directory && *source->directory && config->data.directory[0] != '/' &&
+	    !config_on_command_line(directory))
+		config->data.directory =
+			strcmp(config->data.directory, ".") ?
+				host_arena_printf(arena, "%s/%s", source->directory, config->data.directory) :
+				host_arena_text(arena, source->directory);
+	if (!config->budget_place || !config->data.directory)
+		return TARN_ENOMEM;
+	const struct {
+		const char *path, *file;
+		const char **field;
+	} npy[] = {
+		{ "data.train_inputs", "train_inputs.npy", &config->data.train_inputs },
+		{ "data.train_labels", "train_labels.npy", &config->data.train_labels },
+		{ "data.test_inputs", "test_inputs.npy", &config->data.test_inputs },
+		{ "data.test_labels", "test_labels.npy", &config->data.test_labels },
+	};
+	for (size_t i = 0; i < sizeof npy / sizeof *npy && config->data.type == DATA_NPY; i++)
+		if (!config_node(root, npy[i].path))
+			*npy[i].field = npy[i].file;
+	if (!config->data.samples)
+		config->data.samples =
+			config->data.type == DATA_HASH ? config->data.batch : DEFAULT_SYNTHETIC_SAMPLES;
+	return TARN_OK;
+}
+
+/* memory.keep belongs to manual. A strategy from the command line sets the list of the file aside. */
+static enum tarn_status check_keep(const struct yaml_node *root, struct config *config)
+{
+	const struct yaml_node *keep = config_node(root, "memory.keep"),
+			       *recompute = config_node(root, "memory.recompute");
+	bool manual = config->memory.recompute == STRATEGY_MANUAL;
+	if (manual && !config->memory.keep.count)
+		return yaml_fail_value(recompute, "manual needs memory.keep, the names of the tensors to keep");
+	if (manual || !config->memory.keep.count)
+		return TARN_OK;
+	if (config_on_command_line(recompute) && !config_on_command_line(keep)) {
+		config->memory.keep.count = 0;
+		return TARN_OK;
+	}
+	return yaml_fail_value(keep, "only has a meaning with memory.recompute: manual, but that is %s",
+			       strategy_name(config->memory.recompute));
+}
+
+static enum tarn_status check_data(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *mean = config_node(root, "data.mean"), *std = config_node(root, "data.std"),
+			       *drop = config_node(root, "data.drop_last");
+	uint32_t means = config->data.mean.count, stds = config->data.std.count;
+	if (means != stds)
+		return yaml_fail_value(std ? std : mean, "data.mean has %u values and data.std has %u; give as many",
+				       means, stds);
+	bool counted = config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	if (counted && config->data.drop_last && config->data.samples < config->data.batch)
+		return yaml_fail_value(drop, "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
+				       config->data.samples, config->data.batch, config->data.samples);
+	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
+	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
+	if (inputs != labels && test)
+		return yaml_fail_value(test, "data.test_inputs and data.test_labels must both name a file or both be empty");
+	return TARN_OK;
+}
+
+static enum tarn_status check_train(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *nesterov = config_node(root, "optimizer.nesterov");
+	if (config->optimizer.nesterov && config->optimizer.type == OPTIMIZER_MOMENTUM &&
+	    config->optimizer.momentum <= 0.0)
+		return yaml_fail_value(nesterov, "needs optimizer.momentum above 0");
+	const struct yaml_node *every = config_node(root, "train.snapshot_every");
+	if (config->train.snapshot_every && !config->train.snapshot[0])
+		return yaml_fail_value(every, "needs train.snapshot, the file to write");
+	return TARN_OK;
+}
+
+enum tarn_status config_read(const struct yaml_node *root, const struct config_source *source, struct host_arena *arena,
+			     struct config *config)
+{
+	struct config *made = HOST_NEW(arena, struct config);
+	if (!made)
+		return TARN_ENOMEM;
+	enum tarn_status st = config_check_keys(root);
+	if (!st)
+		st = read_keys(root, source, arena, made);
+	if (!st)
+		st = derive(root, source, arena, made);
+	if (!st)
+		st = check_keep(root, made);
+	if (!st)
+		st = check_data(root, made);
+	if (!st)
+		st = check_train(root, made);
+	if (!st)
+		*config = *made;
+	return st;
+}

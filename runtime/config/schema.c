@@ -1,0 +1,173 @@
+/* schema.c - every key of a configuration: type, range, default, help, example. */
+#include "config/config.h"
+
+#include <float.h>
+#include <stddef.h>
+
+#define COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
+#define UINT32_LIMIT 4294967295.0
+/* Numbers with 64 bits stop at 2^53, so that JSON and the doubles of a range hold them exactly. */
+#define UINT64_LIMIT 9007199254740992.0
+/* Real numbers end up as float32. */
+#define REAL_LIMIT 1e30
+
+static const char *const drivers[] = { "cpu", "null" };
+static const char *const strategies[] = {
+	"auto", "none", "memory-poor", "sqrt", "speed", "manual", "min", "memory", "collection",
+};
+static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
+static const char *const data_types[] = { "idx", "npy", "synthetic", "hash" };
+static const char *const inits[] = { "default", "hash" };
+static const char *const losses[] = { "cross_entropy", "mean_squared_error", "mse" };
+static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR };
+static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
+static const char *const rates[] = { "constant", "step", "cosine" };
+
+_Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
+
+const char *strategy_name(uint32_t strategy)
+{
+	return strategy < STRATEGIES ? strategies[strategy] : "unknown";
+}
+
+/* clang-format off */
+#define AT(field) .offset = (uint32_t)offsetof(struct config, field), .width = (uint32_t)sizeof(((struct config *)0)->field)
+#define TEXT(field, least) .type = CONFIG_TEXT, AT(field), .low = (least), .high = 4096, .unit = "text"
+#define REAL(field, from, to) .type = CONFIG_REAL, AT(field), .low = (from), .high = (to), .unit = "number"
+#define WHOLE(field, from, to, what) .type = CONFIG_INTEGER, AT(field), .low = (from), .high = (to), .unit = (what)
+#define BOOL(field) .type = CONFIG_BOOL, AT(field), .unit = "true or false"
+#define BYTES(field, from) .type = CONFIG_BYTES, AT(field), .low = (from), .high = DBL_MAX, .unit = "bytes"
+#define CHOICE(field, names) .type = CONFIG_CHOICE, AT(field), .choices = (names), .n_choices = COUNT(names), .unit = "name"
+#define ALIASES(values) .alias = (values), .n_aliases = COUNT(values)
+
+const struct config_key config_schema[] = {
+	{ .path = "name", TEXT(name, 0), .default_text = "", .example = "lenet-mnist",
+	  .help = "What the run is called in reports. Empty: the file's name without its ending." },
+
+	{ .path = "device.driver", CHOICE(driver, drivers), .default_text = "cpu", .example = "cpu",
+	  .help = "What computes: cpu trains; null plans and steps through networks of any size without arithmetic." },
+
+	{ .path = "memory.budget", BYTES(memory.budget, 1), .default_text = "unlimited", .example = "24 MiB",
+	  .help = "The hard limit for everything the run keeps on its device: parameters, gradients, optimizer state, "
+		  "activations, workspaces, staging of the data, metrics. GB is 10^9 bytes, GiB is 2^30; `unlimited` sets none." },
+	{ .path = "memory.recompute", CHOICE(memory.recompute, strategies), ALIASES(strategy_alias),
+	  .default_text = "auto", .example = "sqrt",
+	  .help = "Which activations are kept and which are computed again in the backward pass. auto: least time that "
+		  "fits the budget; none: keep all; memory-poor: keep nothing; sqrt (also: memory): about sqrt(n) tensors; "
+		  "speed: outputs of convolutions and matrix products; manual (also: collection): those of memory.keep; "
+		  "min: least memory." },
+	{ .path = "memory.keep", .type = CONFIG_TEXT_LIST, AT(memory.keep), .low = 1, .high = 4096, .unit = "names",
+	  .default_text = "[]", .example = "[\"block*/conv1\", pool1]",
+	  .help = "Names of tensors to keep, or patterns with * and ?. Only with memory.recompute: manual, which needs it." },
+	{ .path = "memory.workspace_cap", BYTES(memory.workspace_cap, 0), .default_text = "256 MiB", .example = "64 MiB",
+	  .help = "The most that one library call may use as workspace. It decides which kernels are chosen, so that "
+		  "results depend on it; it never follows from the budget. A value below 4096 needs a unit." },
+
+	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
+	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "
+		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons." },
+	{ .path = "data.directory", TEXT(data.directory, 1), .default_text = ".", .example = "../datasets/mnist",
+	  .help = "Where the files lie. In a file it is relative to that file, on the command line to the current directory." },
+	{ .path = "data.train_inputs", TEXT(data.train_inputs, 1), .default_text = "train-images-idx3-ubyte.gz",
+	  .example = "train-images.npy", .help = "Samples to train on. With data.type: npy the default is train_inputs.npy." },
+	{ .path = "data.train_labels", TEXT(data.train_labels, 1), .default_text = "train-labels-idx1-ubyte.gz",
+	  .example = "train-labels.npy", .help = "Their labels. With data.type: npy the default is train_labels.npy." },
+	{ .path = "data.test_inputs", TEXT(data.test_inputs, 0), .default_text = "t10k-images-idx3-ubyte.gz",
+	  .example = "test-images.npy",
+	  .help = "Samples to evaluate on; \"\" for none. With data.type: npy the default is test_inputs.npy." },
+	{ .path = "data.test_labels", TEXT(data.test_labels, 0), .default_text = "t10k-labels-idx1-ubyte.gz",
+	  .example = "test-labels.npy",
+	  .help = "Their labels; \"\" for none. With data.type: npy the default is test_labels.npy." },
+	{ .path = "data.shape", .type = CONFIG_SIZE_LIST, AT(data.shape), .low = 1, .high = 16777216, .unit = "elements",
+	  .default_text = "[]", .example = "[28, 28, 1]",
+	  .help = "Shape of one sample, [height, width, channels] or [features]. Needed for synthetic and hash; "
+		  "files say it themselves." },
+	{ .path = "data.classes", WHOLE(data.classes, 1, 16777216, "classes"), .default_text = "10", .example = "100",
+	  .help = "Labels are 0 to classes - 1. It is also the width of the last layer of a model family." },
+	{ .path = "data.batch", WHOLE(data.batch, 1, 16777216, "samples"), .default_text = "128", .example = "64",
+	  .help = "Samples in one training step." },
+	{ .path = "data.samples", WHOLE(data.samples, 0, UINT32_LIMIT, "samples"), .default_text = "0", .example = "4096",
+	  .help = "Training samples of synthetic and hash. 0: one batch for hash, 1024 for synthetic." },
+	{ .path = "data.test_samples", WHOLE(data.test_samples, 0, UINT32_LIMIT, "samples"), .default_text = "0",
+	  .example = "512", .help = "Samples of the test set of synthetic and hash. 0: no test set." },
+	{ .path = "data.shuffle", BOOL(data.shuffle), .default_text = "true", .example = "false",
+	  .help = "A new order of the samples in each epoch, a function of train.seed and the epoch." },
+	{ .path = "data.drop_last", BOOL(data.drop_last), .default_text = "false", .example = "true",
+	  .help = "Leave out the last batch of an epoch when it is not full." },
+	{ .path = "data.mean", .type = CONFIG_REAL_LIST, AT(data.mean), .low = -REAL_LIMIT, .high = REAL_LIMIT,
+	  .unit = "numbers", .default_text = "[]", .example = "[0.1307]",
+	  .help = "Subtracted from each sample, after bytes were divided by 255: one value, or one a channel. Needs data.std." },
+	{ .path = "data.std", .type = CONFIG_REAL_LIST, AT(data.std), .low = 1e-30, .high = REAL_LIMIT, .unit = "numbers",
+	  .default_text = "[]", .example = "[0.3081]", .help = "Divides each sample after the mean. As many values as data.mean." },
+	{ .path = "data.augment.shift", WHOLE(data.shift, 0, 1024, "pixels"), .default_text = "0", .example = "4",
+	  .help = "Random crop of training images after padding them by so many pixels on each side. 0: off." },
+	{ .path = "data.augment.flip", BOOL(data.flip), .default_text = "false", .example = "true",
+	  .help = "Mirror half of the training images left to right." },
+
+	{ .path = "network.init", CHOICE(network.init, inits), .default_text = "default", .example = "hash",
+	  .help = "Initial weights. default: uniform by fan-in (He et al. 2015), from train.seed; hash: the same bits "
+		  "in every program, for comparisons." },
+	{ .path = "network.loss", CHOICE(network.loss, losses), ALIASES(loss_alias), .default_text = "cross_entropy",
+	  .example = "mean_squared_error",
+	  .help = "cross_entropy: softmax of the outputs against labels; mean_squared_error (also: mse): against values." },
+
+	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
+	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "
+		  "(Loshchilov and Hutter 2019), two more." },
+	{ .path = "optimizer.learning_rate", REAL(optimizer.learning_rate, 0, REAL_LIMIT), .default_text = "0.01",
+	  .example = "1e-3", .help = "Step size, before the schedule." },
+	{ .path = "optimizer.momentum", REAL(optimizer.momentum, 0, 0.999999), .default_text = "0.9", .example = "0.95",
+	  .help = "Share of the last update that goes into the next one. Only with type: momentum." },
+	{ .path = "optimizer.nesterov", BOOL(optimizer.nesterov), .default_text = "false", .example = "true",
+	  .help = "Nesterov's momentum (Sutskever et al. 2013). Only with type: momentum." },
+	{ .path = "optimizer.weight_decay", REAL(optimizer.weight_decay, 0, REAL_LIMIT), .default_text = "0",
+	  .example = "5e-4", .help = "Added to the gradient as weight_decay times the weight; with adamw applied to the weight itself." },
+	{ .path = "optimizer.decay_norms", BOOL(optimizer.decay_norms), .default_text = "true", .example = "false",
+	  .help = "Weight decay also on biases and on the parameters of normalisation layers." },
+	{ .path = "optimizer.beta1", REAL(optimizer.beta1, 0, 0.999999), .default_text = "0.9", .example = "0.8",
+	  .help = "Decay of the mean of gradients. Only with adam and adamw." },
+	{ .path = "optimizer.beta2", REAL(optimizer.beta2, 0, 0.99999999), .default_text = "0.999", .example = "0.95",
+	  .help = "Decay of the mean of squared gradients. Only with adam and adamw." },
+	{ .path = "optimizer.epsilon", REAL(optimizer.epsilon, 1e-30, 1), .default_text = "1e-8", .example = "1e-6",
+	  .help = "Added to the root of the second moment. Only with adam and adamw." },
+	{ .path = "optimizer.clip_norm", REAL(optimizer.clip_norm, 0, REAL_LIMIT), .default_text = "0", .example = "1.0",
+	  .help = "All gradients together are scaled down to this norm. Needs every gradient before the first update, "
+		  "which costs memory. 0: off." },
+	{ .path = "optimizer.schedule.type", CHOICE(optimizer.schedule, rates), .default_text = "constant",
+	  .example = "cosine", .help = "How the learning rate goes on after the warm-up (cosine: Loshchilov and Hutter 2017)." },
+	{ .path = "optimizer.schedule.warmup_steps", WHOLE(optimizer.warmup_steps, 0, UINT32_LIMIT, "steps"),
+	  .default_text = "0", .example = "500", .help = "The learning rate rises linearly over the first so many steps." },
+	{ .path = "optimizer.schedule.final_rate", REAL(optimizer.final_rate, 0, 1), .default_text = "0",
+	  .example = "0.01", .help = "Last learning rate of cosine, as a fraction of learning_rate." },
+	{ .path = "optimizer.schedule.step_epochs", WHOLE(optimizer.step_epochs, 1, UINT32_LIMIT, "epochs"),
+	  .default_text = "30", .example = "10", .help = "step changes the learning rate every so many epochs." },
+	{ .path = "optimizer.schedule.step_factor", REAL(optimizer.step_factor, 0, 1), .default_text = "0.1",
+	  .example = "0.5", .help = "step multiplies the learning rate by this." },
+
+	{ .path = "train.epochs", WHOLE(train.epochs, 1, UINT32_LIMIT, "epochs"), .default_text = "1", .example = "20",
+	  .help = "Passes over the training samples." },
+	{ .path = "train.max_steps", WHOLE(train.max_steps, 0, UINT64_LIMIT, "steps"), .default_text = "0",
+	  .example = "1000", .help = "Stop after so many steps, even within an epoch. 0: no limit." },
+	{ .path = "train.seed", WHOLE(train.seed, 0, UINT64_LIMIT, "number"), .default_text = "0", .example = "42",
+	  .help = "Start of all random numbers: initial weights, order of samples, dropout, augmentation." },
+	{ .path = "train.threads", WHOLE(train.threads, 0, 1024, "threads"), .default_text = "0", .example = "2",
+	  .help = "Threads that compute. Results depend on their number. 0: all cores." },
+	{ .path = "train.log_every", WHOLE(train.log_every, 0, UINT32_LIMIT, "steps"), .default_text = "100",
+	  .example = "10", .help = "Print a line every so many steps. 0: only at the end of an epoch." },
+	{ .path = "train.evaluate_every", WHOLE(train.evaluate_every, 0, UINT32_LIMIT, "epochs"), .default_text = "1",
+	  .example = "5", .help = "Evaluate on the test set every so many epochs. 0: only at the end." },
+	{ .path = "train.snapshot", TEXT(train.snapshot, 0), .default_text = "", .example = "lenet.safetensors",
+	  .help = "File for weights, optimizer state and position, relative to the current directory. Empty: none." },
+	{ .path = "train.snapshot_every", WHOLE(train.snapshot_every, 0, UINT32_LIMIT, "epochs"), .default_text = "0",
+	  .example = "1", .help = "Write the snapshot every so many epochs. 0: only at the end." },
+
+	{ .path = "layers", .type = CONFIG_NODE, AT(layers), .unit = "list", .default_text = NULL,
+	  .example = "[flatten, {dense: {features: 128}}, relu, {dense: {features: 10}}]",
+	  .help = "The network, layer by layer. Exactly one of layers and model must be there." },
+	{ .path = "model", .type = CONFIG_NODE, AT(model), .unit = "map", .default_text = NULL,
+	  .example = "{family: resnet, depth: 20}",
+	  .help = "A network from a family of ready-made ones, with its parameters." },
+};
+/* clang-format on */
+
+const uint32_t config_schema_keys = COUNT(config_schema);

@@ -1,0 +1,295 @@
+/* dataset.c - opening a split, normalising and augmenting its samples, the order of an epoch. */
+#include "data/dataset.h"
+
+#include "base/philox.h"
+#include "data/files.h"
+#include "data/made.h"
+#include "data/streams.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool has_files(const struct config *config)
+{
+	return config->data.type == DATA_IDX || config->data.type == DATA_NPY;
+}
+
+static enum tarn_status describe(const struct config *config, enum data_split split, struct host_arena *arena,
+				 uint32_t *samples, struct sample_shape *shape)
+{
+	return has_files(config) ? files_describe(config, split, arena, samples, shape)
+				 : made_describe(config, split, samples, shape);
+}
+
+static bool same_dimensions(const uint32_t *a, uint32_t a_rank, const uint32_t *b, uint32_t b_rank)
+{
+	return a_rank == b_rank && !memcmp(a, b, a_rank * sizeof *a);
+}
+
+static enum tarn_status check_splits(const struct sample_shape *train, const struct sample_shape *test)
+{
+	char a[SHAPE_TEXT], b[SHAPE_TEXT];
+	if (!same_dimensions(train->dim, train->rank, test->dim, test->rank))
+		return tarn_fail(TARN_EDATA, "data: training samples are %s but test samples are %s",
+				 shape_format(train->dim, train->rank, a, sizeof a),
+				 shape_format(test->dim, test->rank, b, sizeof b));
+	if (!same_dimensions(train->target_dim, train->target_rank, test->target_dim, test->target_rank))
+		return tarn_fail(TARN_EDATA, "data: training targets are %s but test targets are %s",
+				 shape_format(train->target_dim, train->target_rank, a, sizeof a),
+				 shape_format(test->target_dim, test->target_rank, b, sizeof b));
+	return TARN_OK;
+}
+
+enum tarn_status dataset_describe(const struct config *config, struct host_arena *arena, uint32_t *train_samples,
+				  uint32_t *test_samples, struct sample_shape *shape)
+{
+	struct sample_shape train, test;
+	uint32_t n_train, n_test;
+	struct host_mark mark = host_arena_mark(arena);
+	enum tarn_status st = describe(config, SPLIT_TRAIN, arena, &n_train, &train);
+	if (!st)
+		st = describe(config, SPLIT_TEST, arena, &n_test, &test);
+	host_arena_release(arena, mark);
+	if (!st && n_test)
+		st = check_splits(&train, &test);
+	if (st)
+		return st;
+	*train_samples = n_train;
+	*test_samples = n_test;
+	*shape = train;
+	return TARN_OK;
+}
+
+static bool multiply(const uint32_t *dim, uint32_t rank, uint64_t *product)
+{
+	*product = 1;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!bytes_mul(*product, dim[i], product))
+			return false;
+	return true;
+}
+
+/* One value for all channels, or one a channel. */
+static enum tarn_status check_list(const char *key, const struct real_list *list, uint32_t channels, bool positive)
+{
+	if (list->count > 1 && list->count != channels)
+		return tarn_fail(TARN_EDATA, "%s has %u values; samples have %u channels, so 1 or %u are needed", key,
+				 list->count, channels, channels);
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!isfinite(list->item[i]) || (positive && list->item[i] <= 0))
+			return tarn_fail(TARN_EINVAL, "%s: value %u is %g; it must be a finite number%s", key, i + 1,
+					 list->item[i], positive ? " above 0" : "");
+	return TARN_OK;
+}
+
+static float list_value(const struct real_list *list, uint32_t channel, float fallback)
+{
+	if (!list->count)
+		return fallback;
+	return (float)list->item[list->count > 1 ? channel : 0];
+}
+
+static enum tarn_status prepare_bytes(struct dataset *dataset, const float *mean, const float *std,
+				      struct host_arena *arena)
+{
+	bool one = dataset->config->data.mean.count <= 1 && dataset->config->data.std.count <= 1;
+	uint32_t rows = one ? 1 : dataset->channels;
+	float *table = HOST_ARRAY(arena, (size_t)rows * 256, float);
+	if (!table)
+		return TARN_ENOMEM;
+	for (uint32_t c = 0; c < rows; c++)
+		for (uint32_t b = 0; b < 256; b++)
+			table[c * 256 + b] = ((float)b / 255.0f - mean[c]) / std[c];
+	dataset->table = table;
+	dataset->table_stride = one ? 0 : 256;
+	return TARN_OK;
+}
+
+static enum tarn_status prepare_normalisation(struct dataset *dataset, struct host_arena *arena)
+{
+	const struct config *config = dataset->config;
+	enum tarn_status st = check_list("data.mean", &config->data.mean, dataset->channels, false);
+	if (!st)
+		st = check_list("data.std", &config->data.std, dataset->channels, true);
+	if (st)
+		return st;
+	float *mean = HOST_ARRAY(arena, dataset->channels, float);
+	float *std = HOST_ARRAY(arena, dataset->channels, float);
+	float *padding = HOST_ARRAY(arena, dataset->channels, float);
+	if (!mean || !std || !padding)
+		return TARN_ENOMEM;
+	bool identity = !has_files(config);
+	for (uint32_t c = 0; c < dataset->channels; c++) {
+		mean[c] = identity ? 0.0f : list_value(&config->data.mean, c, 0.0f);
+		std[c] = identity ? 1.0f : list_value(&config->data.std, c, 1.0f);
+		padding[c] = (0.0f - mean[c]) / std[c];
+	}
+	dataset->padding = padding;
+	if (dataset->bytes)
+		return prepare_bytes(dataset, mean, std, arena);
+	for (uint32_t c = 0; c < dataset->channels; c++) {
+		if (mean[c] != 0.0f || std[c] != 1.0f) {
+			dataset->mean = mean;
+			dataset->std = std;
+		}
+	}
+	return TARN_OK;
+}
+
+static enum tarn_status check_augmentation(const struct config *config, const struct sample_shape *shape)
+{
+	if ((!config->data.shift && !config->data.flip) || shape->rank == 3)
+		return TARN_OK;
+	char text[SHAPE_TEXT];
+	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples are %s",
+			 shape_format(shape->dim, shape->rank, text, sizeof text));
+}
+
+enum tarn_status dataset_open(const struct config *config, enum data_split split, struct host_arena *arena,
+			      struct dataset *dataset)
+{
+	uint32_t train_samples, test_samples;
+	struct sample_shape shape;
+	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
+	if (st)
+		return st;
+	memset(dataset, 0, sizeof *dataset);
+	dataset->config = config;
+	dataset->shape = shape;
+	dataset->channels = shape.dim[shape.rank - 1];
+	if (!multiply(shape.dim, shape.rank, &dataset->sample_elements) ||
+	    !multiply(shape.target_dim, shape.target_rank, &dataset->target_elements))
+		return tarn_fail(TARN_EINVAL, "data.shape: the dimensions multiply to more than 2^64");
+	st = check_augmentation(config, &shape);
+	if (st)
+		return st;
+	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
+	if (!dataset->samples)
+		return TARN_OK;
+	st = has_files(config) ? files_fill(dataset, split, arena) : made_fill(dataset, split, arena);
+	return st ? st : prepare_normalisation(dataset, arena);
+}
+
+/* `pixels` pixels from element `first` of the raw samples. */
+static void read_pixels(const struct dataset *dataset, uint64_t first, uint64_t pixels, float *out)
+{
+	uint32_t channels = dataset->channels;
+	if (dataset->bytes) {
+		const uint8_t *in = dataset->bytes + first;
+		const float *table = dataset->table;
+		if (!dataset->table_stride) {
+			for (uint64_t i = 0; i < pixels * channels; i++)
+				out[i] = table[in[i]];
+			return;
+		}
+		for (uint64_t i = 0; i < pixels; i++)
+			for (uint32_t c = 0; c < channels; c++)
+				*out++ = table[c * dataset->table_stride + *in++];
+		return;
+	}
+	const float *in = dataset->values + first;
+	if (!dataset->mean) {
+		memcpy(out, in, pixels * channels * sizeof *out);
+		return;
+	}
+	for (uint64_t i = 0; i < pixels; i++)
+		for (uint32_t c = 0; c < channels; c++)
+			*out++ = (*in++ - dataset->mean[c]) / dataset->std[c];
+}
+
+/* Uniform in [-limit, limit]. */
+static int64_t draw_shift(uint32_t word, uint32_t limit)
+{
+	return (int64_t)(((uint64_t)word * (2 * (uint64_t)limit + 1)) >> 32) - (int64_t)limit;
+}
+
+/*
+ * The image padded by `shift` black pixels on each side, cropped to its size at a random place, then mirrored left to
+ * right with probability 1/2 (He et al. 2015, arXiv:1512.03385, section 4.2).
+ */
+static void read_augmented(const struct dataset *dataset, uint32_t index, uint32_t epoch, float *out)
+{
+	const struct config *config = dataset->config;
+	int64_t height = dataset->shape.dim[0], width = dataset->shape.dim[1];
+	uint32_t channels = dataset->channels;
+	struct philox_block draw = philox(config->train.seed, STREAM_AUGMENT, epoch, index);
+	int64_t dy = draw_shift(draw.word[0], config->data.shift), dx = draw_shift(draw.word[1], config->data.shift);
+	bool flip = config->data.flip && draw.word[2] >> 31;
+	uint64_t first = index * dataset->sample_elements;
+	for (int64_t h = 0; h < height; h++) {
+		for (int64_t w = 0; w < width; w++, out += channels) {
+			int64_t y = h + dy, x = (flip ? width - 1 - w : w) + dx;
+			if (y < 0 || y >= height || x < 0 || x >= width)
+				memcpy(out, dataset->padding, channels * sizeof *out);
+			else
+				read_pixels(dataset, first + (uint64_t)(y * width + x) * channels, 1, out);
+		}
+	}
+}
+
+void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, float *sample,
+		  void *target)
+{
+	if (augment && (dataset->config->data.shift || dataset->config->data.flip))
+		read_augmented(dataset, index, epoch, sample);
+	else
+		read_pixels(dataset, index * dataset->sample_elements, dataset->sample_elements / dataset->channels,
+			    sample);
+	if (dataset->labels)
+		memcpy(target, dataset->labels + index, sizeof *dataset->labels);
+	else
+		memcpy(target, dataset->targets + index * dataset->target_elements,
+		       dataset->target_elements * sizeof *dataset->targets);
+}
+
+enum tarn_status dataset_measure(const struct dataset *dataset, struct host_arena *scratch,
+				 struct dataset_statistics *statistics, uint64_t *class_count)
+{
+	struct host_mark mark = host_arena_mark(scratch);
+	float *sample = HOST_ARRAY(scratch, dataset->sample_elements, float);
+	float *target = HOST_ARRAY(scratch, dataset->target_elements, float);
+	if (!sample || !target)
+		return TARN_ENOMEM;
+	double least = INFINITY, largest = -INFINITY, sum = 0, squares = 0;
+	for (uint32_t k = 0; class_count && k < dataset->shape.classes; k++)
+		class_count[k] = 0;
+	for (uint32_t n = 0; n < dataset->samples; n++) {
+		dataset_read(dataset, n, false, 0, sample, target);
+		for (uint64_t i = 0; i < dataset->sample_elements; i++) {
+			double x = (double)sample[i];
+			least = x < least ? x : least;
+			largest = x > largest ? x : largest;
+			sum += x;
+			squares += x * x;
+		}
+		if (class_count && dataset->labels)
+			class_count[dataset->labels[n]]++;
+	}
+	host_arena_release(scratch, mark);
+	double count = (double)dataset->samples * (double)dataset->sample_elements;
+	double mean = count > 0 ? sum / count : 0, variance = count > 0 ? squares / count - mean * mean : 0;
+	*statistics = (struct dataset_statistics){ least, largest, mean, variance > 0 ? sqrt(variance) : 0,
+						   least == largest };
+	return TARN_OK;
+}
+
+/* Uniform in [0, bound) from 64 random bits: the high word of their product; bias below 2^-32. */
+static uint32_t draw_below(uint32_t high, uint32_t low, uint32_t bound)
+{
+	return (uint32_t)(((uint64_t)high * bound + (((uint64_t)low * bound) >> 32)) >> 32);
+}
+
+/* Fisher-Yates (Durstenfeld 1964, CACM algorithm 235). */
+void dataset_order(const struct dataset *dataset, bool shuffle, uint64_t seed, uint32_t epoch, uint32_t *order)
+{
+	for (uint32_t i = 0; i < dataset->samples; i++)
+		order[i] = i;
+	for (uint32_t last = dataset->samples; shuffle && last-- > 1;) {
+		struct philox_block draw = philox(seed, STREAM_SHUFFLE, epoch, last / 2);
+		uint32_t pair = last % 2 * 2;
+		uint32_t other = draw_below(draw.word[pair], draw.word[pair + 1], last + 1);
+		uint32_t moved = order[last];
+		order[last] = order[other];
+		order[other] = moved;
+	}
+}

@@ -1,0 +1,309 @@
+/* files.c - the two files of a split: inputs, and labels or targets. */
+#include "data/files.h"
+
+#include "data/array.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FASHION_MNIST "fashion-mnist"
+
+struct split_files {
+	const char *inputs, *targets; /* paths; NULL: the split has none */
+};
+
+/* "directory/name" unless the name is absolute. */
+static enum tarn_status join(const struct config *config, const char *name, struct host_arena *arena, const char **path)
+{
+	const char *directory = config->data.directory;
+	bool alone = name[0] == '/' || !directory || !*directory;
+	char *text = alone ? host_arena_text(arena, name) : host_arena_printf(arena, "%s/%s", directory, name);
+	if (!text)
+		return TARN_ENOMEM;
+	*path = text;
+	if (!access(text, F_OK))
+		return TARN_OK;
+	return tarn_fail(TARN_EIO, "%s: no such file%s", text,
+			 strstr(text, FASHION_MNIST)
+				 ? "; the Debian package dataset-fashion-mnist brings Fashion-MNIST (apt install "
+				   "dataset-fashion-mnist)"
+				 : "; see data.directory");
+}
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+static enum tarn_status find_files(const struct config *config, enum data_split split, struct host_arena *arena,
+				   struct split_files *files)
+{
+	bool train = split == SPLIT_TRAIN;
+	const char *inputs = train ? config->data.train_inputs : config->data.test_inputs;
+	const char *targets = train ? config->data.train_labels : config->data.test_labels;
+	const char *name = train ? "train" : "test";
+	*files = (struct split_files){ NULL, NULL };
+	if (!is_set(inputs) && !is_set(targets) && !train)
+		return TARN_OK;
+	if (!is_set(inputs))
+		return tarn_fail(TARN_EINVAL, "data.%s_inputs is not set; it names a file in data.directory", name);
+	if (!is_set(targets))
+		return tarn_fail(TARN_EINVAL, "data.%s_labels is not set; it names a file in data.directory", name);
+	enum tarn_status st = join(config, inputs, arena, &files->inputs);
+	return st ? st : join(config, targets, arena, &files->targets);
+}
+
+/* Sample dimensions of an array: all but the first. */
+static enum tarn_status input_shape(const struct config *config, const char *path, const struct array_header *header,
+				    struct sample_shape *shape)
+{
+	if (header->type != ARRAY_U8 && header->type != ARRAY_F32)
+		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: dtype %s in %s; inputs are |u1 or <f4",
+				 array_type_name(header->type), path);
+	shape->rank = header->rank > 1 ? header->rank - 1 : 1;
+	shape->dim[0] = 1;
+	for (uint32_t i = 1; i < header->rank; i++)
+		shape->dim[i - 1] = header->dim[i];
+	if (shape->rank == 2)
+		shape->dim[shape->rank++] = 1;
+	const struct size_list *given = &config->data.shape;
+	uint32_t rank = given->count;
+	bool same = !rank || rank == shape->rank || (rank == 2 && shape->rank == 3 && shape->dim[2] == 1);
+	for (uint32_t i = 0; same && i < rank; i++)
+		same = given->item[i] == shape->dim[i];
+	char want[SHAPE_TEXT], got[SHAPE_TEXT];
+	if (!same)
+		return tarn_fail(TARN_EDATA, "%s: samples are %s but data.shape is %s", path,
+				 shape_format(shape->dim, shape->rank, got, sizeof got),
+				 shape_format(given->item, rank, want, sizeof want));
+	return TARN_OK;
+}
+
+static enum tarn_status target_shape(const struct config *config, const char *path, const struct array_header *header,
+				     struct sample_shape *shape)
+{
+	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+		if (header->type != ARRAY_F32)
+			return tarn_fail(TARN_EUNSUPPORTED,
+					 "unsupported: dtype %s in %s; targets of mean_squared_error are <f4",
+					 array_type_name(header->type), path);
+		shape->target_rank = header->rank > 1 ? header->rank - 1 : 1;
+		shape->target_dim[0] = 1;
+		for (uint32_t i = 1; i < header->rank; i++)
+			shape->target_dim[i - 1] = header->dim[i];
+		return TARN_OK;
+	}
+	if (header->type == ARRAY_F32)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "unsupported: dtype <f4 in %s; labels of cross_entropy are integers", path);
+	if (header->rank != 1)
+		return tarn_fail(TARN_EDATA, "%s: labels have %u dimensions; one number a sample is expected", path,
+				 header->rank);
+	return TARN_OK;
+}
+
+static int64_t label_value(uint32_t type, const uint8_t *at)
+{
+	uint64_t value = 0;
+	size_t bytes = array_type_bytes(type);
+	for (size_t i = bytes; i-- > 0;)
+		value = value << 8 | at[i];
+	switch (type) {
+	case ARRAY_I8:
+		return (int8_t)value;
+	case ARRAY_I16:
+		return (int16_t)value;
+	case ARRAY_I32:
+		return (int32_t)value;
+	case ARRAY_U64:
+		return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+	default:
+		return (int64_t)value;
+	}
+}
+
+/* Reads all labels, each in [0, classes); out may be NULL; *largest is the largest one. */
+static enum tarn_status read_labels(struct data_stream *stream, const struct array_header *header, uint32_t classes,
+				    int32_t *out, int32_t *largest)
+{
+	uint8_t chunk[4096];
+	size_t width = array_type_bytes(header->type);
+	uint32_t done = 0, count = header->dim[0];
+	*largest = -1;
+	while (done < count) {
+		uint32_t step = (uint32_t)(sizeof chunk / width);
+		step = step > count - done ? count - done : step;
+		enum tarn_status st = stream_read(stream, chunk, step * width);
+		if (st)
+			return st;
+		for (uint32_t i = 0; i < step; i++) {
+			int64_t value = label_value(header->type, chunk + i * width);
+			if (value < 0 || value >= (int64_t)classes)
+				return tarn_fail(TARN_EDATA,
+						 "%s: label at index %u is %lld; allowed are 0 to %u (data.classes)",
+						 stream->path, done + i, (long long)value, classes - 1);
+			if (value > *largest)
+				*largest = (int32_t)value;
+			if (out)
+				out[done + i] = (int32_t)value;
+		}
+		done += step;
+	}
+	return stream_expect_end(stream);
+}
+
+/* data.classes, or 1 + the largest training label. */
+static enum tarn_status find_classes(const struct config *config, struct host_arena *arena, uint32_t *classes)
+{
+	*classes = config->data.classes;
+	if (*classes > INT32_MAX)
+		return tarn_fail(TARN_EINVAL, "data.classes is %u; the largest is 2^31 - 1", *classes);
+	if (*classes)
+		return TARN_OK;
+	struct split_files files;
+	enum tarn_status st = find_files(config, SPLIT_TRAIN, arena, &files);
+	if (st)
+		return st;
+	struct data_stream stream;
+	struct array_header header;
+	int32_t largest = 0;
+	st = array_open(&stream, files.targets, config->data.type == DATA_NPY, &header);
+	if (!st) {
+		struct sample_shape unused;
+		st = target_shape(config, files.targets, &header, &unused);
+	}
+	if (!st)
+		st = read_labels(&stream, &header, INT32_MAX, NULL, &largest);
+	stream_close(&stream);
+	*classes = (uint32_t)largest + 1;
+	return st;
+}
+
+static enum tarn_status read_header(const struct config *config, const char *path, struct array_header *header)
+{
+	struct data_stream stream;
+	enum tarn_status st = array_open(&stream, path, config->data.type == DATA_NPY, header);
+	stream_close(&stream);
+	return st;
+}
+
+enum tarn_status files_describe(const struct config *config, enum data_split split, struct host_arena *arena,
+				uint32_t *samples, struct sample_shape *shape)
+{
+	struct split_files files;
+	struct array_header inputs, targets;
+	memset(shape, 0, sizeof *shape);
+	*samples = 0;
+	enum tarn_status st = find_files(config, split, arena, &files);
+	if (st || !files.inputs)
+		return st;
+	st = read_header(config, files.inputs, &inputs);
+	if (!st)
+		st = input_shape(config, files.inputs, &inputs, shape);
+	if (!st)
+		st = read_header(config, files.targets, &targets);
+	if (!st)
+		st = target_shape(config, files.targets, &targets, shape);
+	if (!st && inputs.dim[0] != targets.dim[0])
+		st = tarn_fail(TARN_EDATA, "%s holds %u samples but %s holds %u", files.inputs, inputs.dim[0],
+			       files.targets, targets.dim[0]);
+	if (!st && config->network.loss == LOSS_CROSS_ENTROPY)
+		st = find_classes(config, arena, &shape->classes);
+	if (!st)
+		*samples = inputs.dim[0];
+	return st;
+}
+
+static void swap_words(uint8_t *data, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i += 4) {
+		uint32_t word;
+		memcpy(&word, data + i, 4);
+		word = __builtin_bswap32(word);
+		memcpy(data + i, &word, 4);
+	}
+}
+
+static enum tarn_status check_finite(const char *path, const float *value, uint64_t count, uint64_t sample_elements)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (!isfinite(value[i]))
+			return tarn_fail(TARN_EDATA,
+					 "%s: element %llu of sample %llu is %g; finite numbers are expected", path,
+					 (unsigned long long)(i % sample_elements),
+					 (unsigned long long)(i / sample_elements), (double)value[i]);
+	return TARN_OK;
+}
+
+/* The whole array, floats in the machine's order. The stream is open when TARN_OK or not; the caller closes it. */
+static enum tarn_status read_array(struct data_stream *stream, const struct array_header *header,
+				   uint64_t sample_elements, struct host_arena *arena, void **data)
+{
+	uint8_t *bytes = HOST_ARRAY(arena, header->bytes, uint8_t);
+	if (!bytes)
+		return tarn_fail_prefix(TARN_ENOMEM, "%s", stream->path);
+	enum tarn_status st = stream_read(stream, bytes, header->bytes);
+	if (!st)
+		st = stream_expect_end(stream);
+	if (st)
+		return st;
+	if (header->big_endian)
+		swap_words(bytes, header->bytes);
+	*data = bytes;
+	return header->type == ARRAY_F32
+		       ? check_finite(stream->path, *data, header->bytes / sizeof(float), sample_elements)
+		       : TARN_OK;
+}
+
+static enum tarn_status changed(const char *path)
+{
+	return tarn_fail(TARN_EIO, "%s: changed while it was read", path);
+}
+
+static enum tarn_status fill_inputs(struct dataset *dataset, const char *path, struct host_arena *arena)
+{
+	struct data_stream stream;
+	struct array_header header = { 0 };
+	void *data = NULL;
+	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
+	if (!st && header.bytes != dataset->samples * dataset->sample_elements * array_type_bytes(header.type))
+		st = changed(path);
+	if (!st)
+		st = read_array(&stream, &header, dataset->sample_elements, arena, &data);
+	stream_close(&stream);
+	if (header.type == ARRAY_U8)
+		dataset->bytes = data;
+	else
+		dataset->values = data;
+	return st;
+}
+
+static enum tarn_status fill_targets(struct dataset *dataset, const char *path, struct host_arena *arena)
+{
+	struct data_stream stream;
+	struct array_header header;
+	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
+	if (!st && header.bytes != dataset->samples * dataset->target_elements * array_type_bytes(header.type))
+		st = changed(path);
+	if (!st && dataset->config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+		void *data = NULL;
+		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
+		dataset->targets = data;
+	} else if (!st) {
+		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples, int32_t);
+		st = labels ? read_labels(&stream, &header, dataset->shape.classes, labels, &largest) : TARN_ENOMEM;
+		dataset->labels = labels;
+	}
+	stream_close(&stream);
+	return st;
+}
+
+enum tarn_status files_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	struct split_files files;
+	enum tarn_status st = find_files(dataset->config, split, arena, &files);
+	if (!st)
+		st = fill_targets(dataset, files.targets, arena);
+	return st ? st : fill_inputs(dataset, files.inputs, arena);
+}

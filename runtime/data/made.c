@@ -1,0 +1,192 @@
+/* made.c - see made.h. */
+#include "data/made.h"
+
+#include "base/hash_numbers.h"
+#include "base/philox.h"
+#include "data/streams.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STREAM_PATTERN (STREAM_SYNTHETIC + 0u)
+#define STREAM_NOISE (STREAM_SYNTHETIC + 1u)
+#define STREAM_MAP (STREAM_SYNTHETIC + 2u)
+
+/* Patterns of images are interpolated between so many points an axis. */
+#define GRID 4u
+
+static uint32_t train_samples(const struct config *config)
+{
+	bool whole_batch = config->data.type == DATA_HASH && !config->data.samples;
+	return whole_batch ? config->data.batch : config->data.samples;
+}
+
+enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
+			       struct sample_shape *shape)
+{
+	const char *type = config->data.type == DATA_HASH ? "hash" : "synthetic";
+	const struct size_list *given = &config->data.shape;
+	memset(shape, 0, sizeof *shape);
+	*samples = split == SPLIT_TRAIN ? train_samples(config) : config->data.test_samples;
+	if (!*samples && split == SPLIT_TRAIN)
+		return tarn_fail(TARN_EINVAL, "data.samples is 0; data.type: %s needs at least 1", type);
+	if (!given->count || given->count >= OP_MAX_RANK)
+		return tarn_fail(TARN_EINVAL,
+				 "data.shape has %u dimensions; data.type: %s needs 1 to %d, such as [28, 28, 1]",
+				 given->count, type, OP_MAX_RANK - 1);
+	for (uint32_t i = 0; i < given->count; i++) {
+		if (!given->item[i])
+			return tarn_fail(TARN_EINVAL, "data.shape: dimension %u is 0", i + 1);
+		shape->dim[i] = given->item[i];
+	}
+	shape->rank = given->count;
+	if (shape->rank == 2)
+		shape->dim[shape->rank++] = 1;
+	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+		shape->target_rank = 1;
+		shape->target_dim[0] = config->data.classes ? config->data.classes : 1;
+		return TARN_OK;
+	}
+	if (!config->data.classes || config->data.classes > INT32_MAX)
+		return tarn_fail(TARN_EINVAL, "data.classes is %u; data.type: %s needs 1 to 2^31 - 1",
+				 config->data.classes, type);
+	shape->classes = config->data.classes;
+	return TARN_OK;
+}
+
+static void fill_hash(const struct dataset *dataset, uint64_t first, float *values, int32_t *labels, float *targets)
+{
+	const struct sample_shape *shape = &dataset->shape;
+	uint64_t elements = dataset->sample_elements, channels = shape->rank == 1 ? 1 : dataset->channels;
+	uint64_t pixels = elements / channels;
+	for (uint32_t n = 0; n < dataset->samples; n++) {
+		for (uint64_t pixel = 0; pixel < pixels; pixel++)
+			for (uint64_t c = 0; c < channels; c++)
+				*values++ = hash_uniform(HASH_SEED_INPUT, ((first + n) * channels + c) * pixels + pixel,
+							 1.0f);
+		if (labels)
+			*labels++ = (int32_t)hash_label(HASH_SEED_TARGET, first + n, shape->classes);
+		for (uint64_t t = 0; targets && t < dataset->target_elements; t++)
+			*targets++ = hash_uniform(HASH_SEED_TARGET, (first + n) * dataset->target_elements + t, 1.0f);
+	}
+}
+
+/* Uniform in [-1, 1): number `index` of a stream. */
+static float uniform(uint64_t seed, uint32_t stream, uint32_t step, uint64_t index)
+{
+	return 2.0f * philox_float(philox(seed, stream, step, index / 4).word[index % 4]) - 1.0f;
+}
+
+/* Bilinear between the grid points around (y, x), both in [0, 1]. */
+static float grid_value(uint64_t seed, uint64_t grid, float y, float x)
+{
+	float gy = y * (GRID - 1), gx = x * (GRID - 1);
+	uint32_t y0 = (uint32_t)gy, x0 = (uint32_t)gx;
+	y0 = y0 > GRID - 2 ? GRID - 2 : y0;
+	x0 = x0 > GRID - 2 ? GRID - 2 : x0;
+	float fy = gy - (float)y0, fx = gx - (float)x0;
+	uint64_t at = grid * GRID * GRID + y0 * GRID + x0;
+	float top = uniform(seed, STREAM_PATTERN, 0, at) * (1 - fx) + uniform(seed, STREAM_PATTERN, 0, at + 1) * fx;
+	float bottom = uniform(seed, STREAM_PATTERN, 0, at + GRID) * (1 - fx) +
+		       uniform(seed, STREAM_PATTERN, 0, at + GRID + 1) * fx;
+	return top * (1 - fy) + bottom * fy;
+}
+
+/* pattern: (classes, elements). Images are smooth in H and W; other shapes have independent elements. */
+static void fill_patterns(const struct dataset *dataset, uint64_t seed, float *pattern)
+{
+	const uint32_t *dim = dataset->shape.dim;
+	uint64_t elements = dataset->sample_elements;
+	if (dataset->shape.rank != 3) {
+		for (uint64_t i = 0; i < elements * dataset->shape.classes; i++)
+			pattern[i] = uniform(seed, STREAM_PATTERN, 0, i);
+		return;
+	}
+	for (uint32_t k = 0; k < dataset->shape.classes; k++)
+		for (uint32_t h = 0; h < dim[0]; h++)
+			for (uint32_t w = 0; w < dim[1]; w++)
+				for (uint32_t c = 0; c < dim[2]; c++)
+					*pattern++ = grid_value(seed, (uint64_t)k * dim[2] + c,
+								((float)h + 0.5f) / (float)dim[0],
+								((float)w + 0.5f) / (float)dim[1]);
+}
+
+static void fill_noise(const struct dataset *dataset, uint64_t seed, enum data_split split, float *values)
+{
+	uint64_t total = dataset->samples * dataset->sample_elements;
+	for (uint64_t i = 0; i < total; i += 4) {
+		struct philox_block block = philox(seed, STREAM_NOISE, split, i / 4);
+		for (uint64_t k = i; k < i + 4 && k < total; k++)
+			values[k] = 2.0f * philox_float(block.word[k - i]) - 1.0f;
+	}
+}
+
+/* targets = values * map^T / sqrt(elements): of variance about 1/9 whatever the shape. */
+static enum tarn_status fill_linear(const struct dataset *dataset, uint64_t seed, const float *values, float *targets,
+				    struct host_arena *arena)
+{
+	uint64_t elements = dataset->sample_elements, outputs = dataset->target_elements;
+	struct host_mark mark = host_arena_mark(arena);
+	float *map = HOST_ARRAY(arena, elements * outputs, float);
+	if (!map)
+		return TARN_ENOMEM;
+	for (uint64_t i = 0; i < elements * outputs; i++)
+		map[i] = uniform(seed, STREAM_MAP, 0, i) / sqrtf((float)elements);
+	for (uint32_t n = 0; n < dataset->samples; n++)
+		for (uint64_t t = 0; t < outputs; t++) {
+			double sum = 0;
+			for (uint64_t i = 0; i < elements; i++)
+				sum += (double)(values[n * elements + i] * map[t * elements + i]);
+			targets[n * outputs + t] = (float)sum;
+		}
+	host_arena_release(arena, mark);
+	return TARN_OK;
+}
+
+static enum tarn_status fill_synthetic(const struct dataset *dataset, enum data_split split, float *values,
+				       int32_t *labels, float *targets, struct host_arena *arena)
+{
+	uint64_t seed = dataset->config->train.seed, elements = dataset->sample_elements;
+	fill_noise(dataset, seed, split, values);
+	if (targets)
+		return fill_linear(dataset, seed, values, targets, arena);
+	struct host_mark mark = host_arena_mark(arena);
+	uint64_t total;
+	if (!bytes_mul(elements, dataset->shape.classes, &total))
+		total = UINT64_MAX;
+	float *pattern = HOST_ARRAY(arena, total, float);
+	if (!pattern)
+		return TARN_ENOMEM;
+	fill_patterns(dataset, seed, pattern);
+	for (uint32_t n = 0; n < dataset->samples; n++) {
+		uint32_t label = n % dataset->shape.classes;
+		labels[n] = (int32_t)label;
+		for (uint64_t i = 0; i < elements; i++)
+			values[n * elements + i] += pattern[label * elements + i];
+	}
+	host_arena_release(arena, mark);
+	return TARN_OK;
+}
+
+enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	const struct config *config = dataset->config;
+	bool regression = config->network.loss == LOSS_MEAN_SQUARED_ERROR;
+	uint64_t total, target_total;
+	if (!bytes_mul(dataset->samples, dataset->sample_elements, &total) ||
+	    !bytes_mul(dataset->samples, dataset->target_elements, &target_total))
+		return tarn_fail(TARN_EINVAL, "data.samples: %u samples are more than the machine can address",
+				 dataset->samples);
+	float *values = HOST_ARRAY(arena, total, float);
+	int32_t *labels = regression ? NULL : HOST_ARRAY(arena, dataset->samples, int32_t);
+	float *targets = regression ? HOST_ARRAY(arena, target_total, float) : NULL;
+	if (!values || (!labels && !targets))
+		return TARN_ENOMEM;
+	dataset->values = values;
+	dataset->labels = labels;
+	dataset->targets = targets;
+	if (config->data.type == DATA_SYNTHETIC)
+		return fill_synthetic(dataset, split, values, labels, targets, arena);
+	fill_hash(dataset, split == SPLIT_TRAIN ? 0 : train_samples(config), values, labels, targets);
+	return TARN_OK;
+}

@@ -1,0 +1,218 @@
+/* stream.c - plain or gzip bytes of a file, with the place of every failure. */
+#include "data/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* windowBits 15, and 16 more for a gzip wrapper (zlib.h, inflateInit2). */
+#define GZIP_WINDOW_BITS (15 + 16)
+/* Deflate codes at most 258 bytes in two bits, so that no file unpacks to more than this many times its size (RFC
+ * 1951). */
+#define LARGEST_EXPANSION 1032u
+
+/* Refills `raw` when it is used up; raw_filled == raw_used afterwards means the end of the file. */
+static enum tarn_status refill(struct data_stream *stream)
+{
+	if (stream->raw_used < stream->raw_filled)
+		return TARN_OK;
+	ssize_t got;
+	do
+		got = read(stream->fd, stream->raw, sizeof stream->raw);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return tarn_fail(TARN_EIO, "%s: cannot read at byte %llu: %s", stream->path,
+				 (unsigned long long)stream->file_offset, strerror(errno));
+	stream->raw_used = 0;
+	stream->raw_filled = (size_t)got;
+	return TARN_OK;
+}
+
+static bool looks_like_gzip(const struct data_stream *stream)
+{
+	return stream->raw_filled - stream->raw_used >= 2 && stream->raw[stream->raw_used] == 0x1F &&
+	       stream->raw[stream->raw_used + 1] == 0x8B;
+}
+
+static void take_raw(struct data_stream *stream, size_t bytes)
+{
+	stream->raw_used += bytes;
+	stream->file_offset += bytes;
+}
+
+/* The next gzip member begins, or something that is none follows the last one. */
+static enum tarn_status next_member(struct data_stream *stream)
+{
+	if (stream->raw[stream->raw_used] != 0x1F)
+		return tarn_fail(TARN_EFORMAT, "%s: byte %llu: bytes that are not gzip follow the end of the gzip data",
+				 stream->path, (unsigned long long)stream->file_offset);
+	if (inflateReset(&stream->zlib) != Z_OK)
+		return tarn_fail(TARN_EINTERNAL, "%s: zlib cannot be reset", stream->path);
+	stream->member_open = true;
+	return TARN_OK;
+}
+
+static enum tarn_status inflate_failure(const struct data_stream *stream, int code)
+{
+	if (code == Z_MEM_ERROR)
+		return tarn_fail(TARN_ENOMEM, "%s: zlib has no memory", stream->path);
+	return tarn_fail(TARN_EFORMAT, "%s: byte %llu: the gzip data are damaged: %s", stream->path,
+			 (unsigned long long)stream->file_offset,
+			 stream->zlib.msg ? stream->zlib.msg : "not a valid deflate stream");
+}
+
+static enum tarn_status unpack_gzip(struct data_stream *stream, uint8_t *target, size_t bytes, size_t *got)
+{
+	while (*got < bytes) {
+		enum tarn_status st = refill(stream);
+		if (st)
+			return st;
+		size_t raw = stream->raw_filled - stream->raw_used;
+		if (!raw && stream->member_open)
+			return tarn_fail(TARN_EFORMAT, "%s: truncated: the file ends at byte %llu inside the gzip data",
+					 stream->path, (unsigned long long)stream->file_offset);
+		if (!raw)
+			return TARN_OK;
+		if (!stream->member_open) {
+			st = next_member(stream);
+			if (st)
+				return st;
+		}
+		size_t room = bytes - *got;
+		uInt step = (uInt)(room < ((size_t)1 << 30) ? room : (size_t)1 << 30);
+		stream->zlib.next_in = stream->raw + stream->raw_used;
+		stream->zlib.avail_in = (uInt)raw;
+		stream->zlib.next_out = target + *got;
+		stream->zlib.avail_out = step;
+		int code = inflate(&stream->zlib, Z_NO_FLUSH);
+		take_raw(stream, raw - stream->zlib.avail_in);
+		*got += step - stream->zlib.avail_out;
+		if (code == Z_STREAM_END)
+			stream->member_open = false;
+		else if (code != Z_OK && code != Z_BUF_ERROR)
+			return inflate_failure(stream, code);
+	}
+	return TARN_OK;
+}
+
+static enum tarn_status copy_plain(struct data_stream *stream, uint8_t *target, size_t bytes, size_t *got)
+{
+	while (*got < bytes) {
+		enum tarn_status st = refill(stream);
+		if (st)
+			return st;
+		size_t step = stream->raw_filled - stream->raw_used;
+		if (!step)
+			return TARN_OK;
+		if (step > bytes - *got)
+			step = bytes - *got;
+		memcpy(target + *got, stream->raw + stream->raw_used, step);
+		take_raw(stream, step);
+		*got += step;
+	}
+	return TARN_OK;
+}
+
+/* Up to `bytes` unpacked bytes past `peek`; fewer only at the end. */
+static enum tarn_status unpack(struct data_stream *stream, uint8_t *target, size_t bytes, size_t *got)
+{
+	*got = 0;
+	return stream->gzip ? unpack_gzip(stream, target, bytes, got) : copy_plain(stream, target, bytes, got);
+}
+
+static enum tarn_status open_file(struct data_stream *stream)
+{
+	stream->fd = open(stream->path, O_RDONLY | O_CLOEXEC);
+	struct stat file;
+	if (stream->fd < 0 || fstat(stream->fd, &file))
+		return tarn_fail(TARN_EIO, "%s: cannot open: %s", stream->path, strerror(errno));
+	if (!S_ISREG(file.st_mode))
+		return tarn_fail(TARN_EIO, "%s: is not a regular file", stream->path);
+	if (!file.st_size)
+		return tarn_fail(TARN_EFORMAT, "%s: is an empty file (0 bytes)", stream->path);
+	stream->file_bytes = (uint64_t)file.st_size;
+	return refill(stream);
+}
+
+enum tarn_status stream_open(struct data_stream *stream, const char *path)
+{
+	memset(stream, 0, offsetof(struct data_stream, raw));
+	stream->fd = -1;
+	stream->path = path;
+	enum tarn_status st = open_file(stream);
+	if (st)
+		return st;
+	stream->gzip = looks_like_gzip(stream);
+	if (stream->gzip) {
+		if (inflateInit2(&stream->zlib, GZIP_WINDOW_BITS) != Z_OK)
+			return tarn_fail(TARN_ENOMEM, "%s: zlib cannot start", path);
+		stream->inflating = true;
+		stream->member_open = true;
+	}
+	return unpack(stream, stream->peek, sizeof stream->peek, &stream->peek_filled);
+}
+
+void stream_close(struct data_stream *stream)
+{
+	if (stream->inflating)
+		inflateEnd(&stream->zlib);
+	stream->inflating = false;
+	if (stream->fd >= 0)
+		close(stream->fd);
+	stream->fd = -1;
+}
+
+enum tarn_status stream_read(struct data_stream *stream, void *target, size_t bytes)
+{
+	uint8_t *out = target;
+	size_t peeked = stream->peek_filled - stream->peek_used;
+	if (peeked > bytes)
+		peeked = bytes;
+	memcpy(out, stream->peek + stream->peek_used, peeked);
+	stream->peek_used += peeked;
+	size_t got;
+	enum tarn_status st = unpack(stream, out + peeked, bytes - peeked, &got);
+	if (st)
+		return st;
+	if (peeked + got < bytes)
+		return tarn_fail(TARN_EFORMAT, "%s: truncated: ends after %llu bytes%s, needs %llu", stream->path,
+				 (unsigned long long)(stream->position + peeked + got),
+				 stream->gzip ? " (unpacked)" : "", (unsigned long long)(stream->position + bytes));
+	stream->position += bytes;
+	return TARN_OK;
+}
+
+enum tarn_status stream_expect_end(struct data_stream *stream)
+{
+	uint8_t byte;
+	size_t got = 0;
+	if (stream->peek_used == stream->peek_filled) {
+		enum tarn_status st = unpack(stream, &byte, 1, &got);
+		if (st)
+			return st;
+	} else {
+		got = 1;
+	}
+	if (got)
+		return tarn_fail(TARN_EFORMAT, "%s: more bytes follow byte %llu%s, where the data should end",
+				 stream->path, (unsigned long long)stream->position, stream->gzip ? " (unpacked)" : "");
+	return TARN_OK;
+}
+
+enum tarn_status stream_expect_room(const struct data_stream *stream, uint64_t bytes)
+{
+	uint64_t most = stream->file_bytes;
+	if (stream->gzip)
+		most = most > UINT64_MAX / LARGEST_EXPANSION ? UINT64_MAX : most * LARGEST_EXPANSION;
+	else
+		most -= stream->position < most ? stream->position : most;
+	if (bytes <= most)
+		return TARN_OK;
+	return tarn_fail(TARN_EFORMAT,
+			 "%s: truncated: the header at bytes 0 to %llu promises %llu bytes of data, the file of %llu "
+			 "bytes cannot hold them",
+			 stream->path, (unsigned long long)stream->position, (unsigned long long)bytes,
+			 (unsigned long long)stream->file_bytes);
+}

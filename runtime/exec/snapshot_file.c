@@ -1,0 +1,151 @@
+/* snapshot_file.c - see snapshot_file.h. */
+#include "exec/snapshot_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum tarn_status snapshot_file_read(const struct snapshot_file *file, uint64_t offset, void *target, uint64_t bytes)
+{
+	uint8_t *at = target;
+	while (bytes) {
+		ssize_t got = pread(file->fd, at, bytes, (off_t)offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return tarn_fail(TARN_EIO, "%s: cannot read at byte %" PRIu64 ": %s", file->path, offset,
+					 strerror(errno));
+		if (!got)
+			return tarn_fail(TARN_EFORMAT, "%s: truncated at byte %" PRIu64, file->path, offset);
+		at += got;
+		offset += (uint64_t)got;
+		bytes -= (uint64_t)got;
+	}
+	return TARN_OK;
+}
+
+static enum tarn_status open_regular(struct snapshot_file *file)
+{
+	struct stat status;
+	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+	if (file->fd < 0 || fstat(file->fd, &status))
+		return tarn_fail(TARN_EIO, "%s: cannot open: %s", file->path, strerror(errno));
+	if (!S_ISREG(status.st_mode))
+		return tarn_fail(TARN_EIO, "%s: is not a regular file", file->path);
+	file->file_bytes = (uint64_t)status.st_size;
+	return TARN_OK;
+}
+
+/* Reads and parses the header into `arena`. */
+static enum tarn_status read_header(struct snapshot_file *file, struct host_arena *arena)
+{
+	uint64_t length;
+	if (file->file_bytes < SAFETENSORS_LENGTH_BYTES)
+		return tarn_fail(TARN_EFORMAT, "%s: truncated: %" PRIu64 " bytes, a snapshot has more than %u",
+				 file->path, file->file_bytes, SAFETENSORS_LENGTH_BYTES);
+	enum tarn_status st = snapshot_file_read(file, 0, &length, sizeof length);
+	if (st)
+		return st;
+	uint64_t room = file->file_bytes - SAFETENSORS_LENGTH_BYTES;
+	if (length < 2 || length > room || length > SAFETENSORS_MAX_HEADER)
+		return tarn_fail(TARN_EFORMAT,
+				 "%s: truncated or no snapshot: the header length is %" PRIu64
+				 " (bytes 0 to 7); it must be 2 to %" PRIu64,
+				 file->path, length, room < SAFETENSORS_MAX_HEADER ? room : SAFETENSORS_MAX_HEADER);
+	char *header = HOST_ARRAY(arena, length, char);
+	if (!header)
+		return TARN_ENOMEM;
+	st = snapshot_file_read(file, SAFETENSORS_LENGTH_BYTES, header, length);
+	if (st)
+		return st;
+	file->data_begin = SAFETENSORS_LENGTH_BYTES + length;
+	st = safetensors_parse(header, length, room - length, arena, &file->content);
+	return st ? tarn_fail_prefix(st, "%s", file->path) : TARN_OK;
+}
+
+/* A metadata number in base 10 or 16, at most `most`. */
+static enum tarn_status read_number(const struct snapshot_file *file, const char *key, int base, uint64_t most,
+				    uint64_t *number)
+{
+	const char *text = safetensors_metadata(&file->content, key);
+	if (!text)
+		return tarn_fail(TARN_EFORMAT, "%s: metadata \"%s\" is missing: not a snapshot of a run", file->path,
+				 key);
+	const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
+	char *end, shown[SAFETENSORS_PRINTABLE];
+	errno = 0;
+	*number = strtoull(text, &end, base);
+	if (!*text || strspn(text, digits) != strlen(text) || errno || *end || *number > most)
+		return tarn_fail(TARN_EFORMAT, "%s: metadata \"%s\" is \"%s\"; a number up to %" PRIu64 " is expected",
+				 file->path, key, safetensors_printable(text, shown), most);
+	return TARN_OK;
+}
+
+static enum tarn_status read_metadata(struct snapshot_file *file)
+{
+	uint64_t version, epoch, batch;
+	enum tarn_status st = read_number(file, "tarn.version", 10, UINT64_MAX, &version);
+	if (!st && version != 1)
+		st = tarn_fail(TARN_EFORMAT,
+			       "%s: snapshot version %" PRIu64 "; this program reads version " SNAPSHOT_VERSION,
+			       file->path, version);
+	if (!st)
+		st = read_number(file, "tarn.epoch", 10, UINT32_MAX, &epoch);
+	if (!st)
+		st = read_number(file, "tarn.batch", 10, UINT32_MAX, &batch);
+	if (!st)
+		st = read_number(file, "tarn.step", 10, UINT64_MAX, &file->position.step);
+	if (!st)
+		st = read_number(file, "tarn.seed", 10, UINT64_MAX, &file->position.seed);
+	if (!st)
+		st = read_number(file, "tarn.checksum", 16, UINT64_MAX, &file->checksum);
+	if (st)
+		return st;
+	file->position.epoch = (uint32_t)epoch;
+	file->position.batch = (uint32_t)batch;
+	return TARN_OK;
+}
+
+static enum tarn_status check_data(const struct snapshot_file *file, XXH64_state_t *hash, uint8_t *buffer)
+{
+	XXH64_reset(hash, 0);
+	for (uint64_t at = file->data_begin; at < file->file_bytes;) {
+		uint64_t step =
+			file->file_bytes - at < SNAPSHOT_BUFFER_BYTES ? file->file_bytes - at : SNAPSHOT_BUFFER_BYTES;
+		enum tarn_status st = snapshot_file_read(file, at, buffer, step);
+		if (st)
+			return st;
+		XXH64_update(hash, buffer, step);
+		at += step;
+	}
+	uint64_t found = XXH64_digest(hash);
+	if (found != file->checksum)
+		return tarn_fail(TARN_EFORMAT,
+				 "%s: damaged: the data from byte %" PRIu64 " have checksum %016" PRIx64
+				 ", the header says %016" PRIx64,
+				 file->path, file->data_begin, found, file->checksum);
+	return TARN_OK;
+}
+
+enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
+				    struct snapshot_file *file)
+{
+	*file = (struct snapshot_file){ .path = path, .fd = -1 };
+	enum tarn_status st = open_regular(file);
+	if (!st)
+		st = read_header(file, arena);
+	if (!st)
+		st = read_metadata(file);
+	return st ? st : check_data(file, hash, buffer);
+}
+
+void snapshot_file_close(struct snapshot_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}

@@ -1,0 +1,39 @@
+/*
+ * snapshot_file.h - a snapshot file by itself: header, metadata and checksum proved, whatever network it is for.
+ *
+ * Private to runtime/exec. Nothing in the file is trusted; failures are sentences with the file's name.
+ */
+#ifndef TARN_EXEC_SNAPSHOT_FILE_H
+#define TARN_EXEC_SNAPSHOT_FILE_H
+
+#include "exec/safetensors.h"
+#include "exec/snapshot.h"
+
+#include <xxhash.h>
+
+#define SNAPSHOT_VERSION "1"
+/* Tensors and files go through a host buffer of this size. */
+#define SNAPSHOT_BUFFER_BYTES ((size_t)1 << 18)
+
+struct snapshot_file {
+	const char *path; /* borrowed */
+	int fd;           /* -1: closed */
+	uint64_t file_bytes;
+	uint64_t data_begin; /* where offset 0 of the data lies */
+	struct safetensors content;
+	struct snapshot_position position;
+	uint64_t checksum; /* XXH64 of the data */
+};
+
+/*
+ * Opens and proves the file; the header stays in `arena`. `buffer` has SNAPSHOT_BUFFER_BYTES. TARN_EIO, TARN_EFORMAT,
+ * TARN_ENOMEM. snapshot_file_close is safe after a failure.
+ */
+enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
+				    struct snapshot_file *file);
+void snapshot_file_close(struct snapshot_file *file);
+
+/* Exactly `bytes` from a place in the file. */
+enum tarn_status snapshot_file_read(const struct snapshot_file *file, uint64_t offset, void *target, uint64_t bytes);
+
+#endif

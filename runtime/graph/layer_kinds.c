@@ -1,0 +1,246 @@
+/* layer_kinds.c - the table of layer kinds, and what turns their values into layers. */
+#include "graph/layer_kinds.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LARGEST 1e6 /* of a channel count or a window */
+
+static enum tarn_status build_conv2d(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	const struct conv_options options = {
+		.channels = v[0].pair[0],
+		.kernel = { v[1].pair[0], v[1].pair[1] },
+		.stride = { v[2].pair[0], v[2].pair[1] },
+		.padding = { v[3].pair[0], v[3].pair[1] },
+		.same = v[3].same,
+		.dilation = { v[4].pair[0], v[4].pair[1] },
+		.groups = v[5].pair[0],
+		.bias = v[6].pair[0],
+		.weights = call->weights,
+	};
+	return layer_conv2d(call->net, call->name, call->x[0], &options, y);
+}
+
+static enum tarn_status build_dense(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	return layer_dense(call->net, call->name, call->x[0], v[0].pair[0], v[1].pair[0], call->weights, y);
+}
+
+static enum tarn_status build_batch_norm(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	return layer_batch_norm(call->net, call->name, call->x[0], (float)v[0].real, (float)v[1].real, y);
+}
+
+static enum tarn_status build_layer_norm(const struct layer_call *call, uint32_t *y)
+{
+	return layer_layer_norm(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+/* The activations with a parameter have it as their only key. */
+static enum tarn_status build_activation(const struct layer_call *call, uint32_t *y)
+{
+	enum activation activation = (enum activation)call->detail;
+	bool takes_alpha = activation == ACTIVATION_LEAKY_RELU || activation == ACTIVATION_ELU;
+	float alpha = takes_alpha ? (float)call->value[0].real : 0;
+	return layer_activation(call->net, call->name, call->x[0], activation, alpha, y);
+}
+
+/* kernel, stride, padding; stride 0: the kernel. */
+static struct window pool_window(const struct layer_call *call)
+{
+	const struct layer_value *v = call->value;
+	struct window window = { .dilation = { 1, 1 } };
+	for (uint32_t i = 0; i < 2; i++) {
+		window.kernel[i] = v[0].pair[i];
+		window.stride[i] = v[1].pair[i] ? v[1].pair[i] : v[0].pair[i];
+		window.pad_begin[i] = window.pad_end[i] = v[2].pair[i];
+	}
+	const struct tensor *x = &call->net->graph->tensor[call->x[0]];
+	if (v[2].same && x->rank == 4)
+		window_pad_same(&window, &x->dim[1]);
+	return window;
+}
+
+static enum tarn_status build_max_pool(const struct layer_call *call, uint32_t *y)
+{
+	const struct window window = pool_window(call);
+	return layer_max_pool(call->net, call->name, call->x[0], &window, y);
+}
+
+static enum tarn_status build_avg_pool(const struct layer_call *call, uint32_t *y)
+{
+	const struct window window = pool_window(call);
+	return layer_avg_pool(call->net, call->name, call->x[0], &window, call->value[3].pair[0], y);
+}
+
+static enum tarn_status build_global_pool(const struct layer_call *call, uint32_t *y)
+{
+	return layer_global_pool(call->net, call->name, call->x[0], y);
+}
+
+static enum tarn_status build_flatten(const struct layer_call *call, uint32_t *y)
+{
+	return layer_flatten(call->net, call->name, call->x[0], call->value[0].pair[0] == 1, y);
+}
+
+static enum tarn_status build_dropout(const struct layer_call *call, uint32_t *y)
+{
+	return layer_dropout(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_add(const struct layer_call *call, uint32_t *y)
+{
+	return layer_add(call->net, call->name, call->x, call->inputs, y);
+}
+
+static enum tarn_status build_multiply(const struct layer_call *call, uint32_t *y)
+{
+	return layer_multiply(call->net, call->name, call->x, call->inputs, y);
+}
+
+/* axis 0 stands for the last one: the batch itself cannot be joined. */
+static enum tarn_status build_concat(const struct layer_call *call, uint32_t *y)
+{
+	uint32_t axis = call->value[0].pair[0];
+	if (!axis)
+		axis = call->net->graph->tensor[call->x[0]].rank - 1u;
+	return layer_concat(call->net, call->name, call->x, call->inputs, axis, y);
+}
+
+/* ---- keys: name, type, low, high, default, the same as a number, help, choices ---- */
+
+static const struct layer_key conv2d_keys[] = {
+	{ "channels", LAYER_COUNT, 1, LARGEST, NULL, 0, "number of output channels", NULL, 0 },
+	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window", NULL, 0 },
+	{ "stride", LAYER_PAIR, 1, LARGEST, "1", 1, "step of the window", NULL, 0 },
+	{ "padding", LAYER_PADDING, 0, LARGEST, "0", 0, "zeros around the image; `same`: output = input / stride", NULL, 0 },
+	{ "dilation", LAYER_PAIR, 1, LARGEST, "1", 1, "distance of the window's elements", NULL, 0 },
+	{ "groups", LAYER_COUNT, 1, LARGEST, "1", 1, "groups of channels that do not mix", NULL, 0 },
+	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
+};
+
+static const struct layer_key dense_keys[] = {
+	{ "features", LAYER_COUNT, 1, 1e9, NULL, 0, "number of outputs", NULL, 0 },
+	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias", NULL, 0 },
+};
+
+static const struct layer_key batch_norm_keys[] = {
+	{ "epsilon", LAYER_REAL, 1e-12, 1, "1e-5", 1e-5, "added to the variance", NULL, 0 },
+	{ "momentum", LAYER_REAL, 0, 1, "0.1", 0.1, "share of the new batch in the running statistics", NULL, 0 },
+};
+
+static const struct layer_key layer_norm_keys[] = {
+	{ "epsilon", LAYER_REAL, 1e-12, 1, "1e-5", 1e-5, "added to the variance", NULL, 0 },
+};
+
+static const struct layer_key leaky_relu_keys[] = {
+	{ "slope", LAYER_REAL, 0, 1, "0.01", 0.01, "slope below zero", NULL, 0 },
+};
+
+static const struct layer_key elu_keys[] = {
+	{ "alpha", LAYER_REAL, 0, 1e6, "1", 1, "limit below zero", NULL, 0 },
+};
+
+static const struct layer_key max_pool_keys[] = {
+	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window, at most 256 elements", NULL, 0 },
+	{ "stride", LAYER_PAIR, 1, LARGEST, "kernel", 0, "step of the window", NULL, 0 },
+	{ "padding", LAYER_PADDING, 0, LARGEST, "0", 0, "around the image, never the maximum", NULL, 0 },
+};
+
+static const struct layer_key avg_pool_keys[] = {
+	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window", NULL, 0 },
+	{ "stride", LAYER_PAIR, 1, LARGEST, "kernel", 0, "step of the window", NULL, 0 },
+	{ "padding", LAYER_PADDING, 0, LARGEST, "0", 0, "zeros around the image", NULL, 0 },
+	{ "count_padding", LAYER_BOOL, 0, 1, "true", 1, "the zeros around the image count in the average", NULL, 0 },
+};
+
+static const char *const flatten_orders[] = { "hwc", "chw" };
+
+static const struct layer_key flatten_keys[] = {
+	{ "order", LAYER_CHOICE, 0, 0, "hwc", 0, "order of the features; chw: as PyTorch, for its weights",
+	  flatten_orders, 2 },
+};
+
+static const struct layer_key dropout_keys[] = {
+	{ "rate", LAYER_REAL, 0, 0.999, "0.5", 0.5, "share of the elements set to zero", NULL, 0 },
+};
+
+static const struct layer_key concat_keys[] = {
+	{ "axis", LAYER_COUNT, 1, OP_MAX_RANK - 1, "last", 0, "axis that grows; 0 would be the samples", NULL, 0 },
+};
+
+#define KEYS(array) array, sizeof array / sizeof array[0]
+#define NO_KEYS NULL, 0, -1
+#define ACTIVATION_KIND(name, help, detail) \
+	{ name, help, NO_KEYS, false, false, false, detail, build_activation }
+
+const struct layer_kind layer_kinds[] = {
+	/* name, help, keys, short form, many inputs, trainable, shareable, detail, function */
+	{ "conv2d", "2-D convolution", KEYS(conv2d_keys), 0, false, true, true, 0, build_conv2d },
+	{ "dense", "matrix product", KEYS(dense_keys), 0, false, true, true, 0, build_dense },
+	{ "batch_norm", "batch normalisation", KEYS(batch_norm_keys), -1, false, true, false, 0, build_batch_norm },
+	{ "layer_norm", "layer normalisation", KEYS(layer_norm_keys), -1, false, true, false, 0, build_layer_norm },
+	ACTIVATION_KIND("relu", "max(x, 0)", ACTIVATION_RELU),
+	ACTIVATION_KIND("relu6", "min(max(x, 0), 6)", ACTIVATION_RELU6),
+	{ "leaky_relu", "x, or slope * x below zero", KEYS(leaky_relu_keys), 0, false, false, false,
+	  ACTIVATION_LEAKY_RELU, build_activation },
+	{ "elu", "x, or alpha * (exp(x) - 1) below zero", KEYS(elu_keys), 0, false, false, false, ACTIVATION_ELU,
+	  build_activation },
+	ACTIVATION_KIND("sigmoid", "1 / (1 + exp(-x))", ACTIVATION_SIGMOID),
+	ACTIVATION_KIND("tanh", "hyperbolic tangent", ACTIVATION_TANH),
+	ACTIVATION_KIND("gelu", "x * normal distribution function of x", ACTIVATION_GELU),
+	ACTIVATION_KIND("gelu_tanh", "gelu approximated with tanh", ACTIVATION_GELU_TANH),
+	ACTIVATION_KIND("silu", "x * sigmoid(x)", ACTIVATION_SILU),
+	ACTIVATION_KIND("softplus", "log(1 + exp(x))", ACTIVATION_SOFTPLUS),
+	{ "max_pool", "maximum of a window", KEYS(max_pool_keys), 0, false, false, false, 0, build_max_pool },
+	{ "avg_pool", "average of a window", KEYS(avg_pool_keys), 0, false, false, false, 0, build_avg_pool },
+	{ "global_pool", "average over the whole image, then samples x channels", NO_KEYS, false, false, false, 0,
+	  build_global_pool },
+	{ "flatten", "samples x features", KEYS(flatten_keys), 0, false, false, false, 0, build_flatten },
+	{ "dropout", "random zeros in training", KEYS(dropout_keys), 0, false, false, false, 0, build_dropout },
+	{ "add", "sum of the inputs", NO_KEYS, true, false, false, 0, build_add },
+	{ "multiply", "product of the inputs, element by element", NO_KEYS, true, false, false, 0, build_multiply },
+	{ "concat", "inputs side by side", KEYS(concat_keys), -1, true, false, false, 0, build_concat },
+};
+const uint32_t layer_kinds_count = sizeof layer_kinds / sizeof layer_kinds[0];
+
+static void help_key(FILE *out, const struct layer_kind *kind, uint32_t index)
+{
+	static const char *const type_name[] = { "integer", "integer or [h, w]", "integer, [h, w] or same",
+						 "number", "true or false", "choice" };
+	const struct layer_key *key = &kind->key[index];
+	fprintf(out, "    %-14s %s; %s", key->name, key->help, type_name[key->type]);
+	for (uint32_t i = 0; i < key->n_choices; i++)
+		fprintf(out, "%s%s", i ? ", " : " of ", key->choices[i]);
+	if (key->fallback)
+		fprintf(out, "; default %s", key->fallback);
+	else
+		fprintf(out, "; required");
+	fprintf(out, "%s\n", kind->short_key == (int32_t)index ? "; short form" : "");
+}
+
+void layers_help(FILE *out)
+{
+	fprintf(out, "layers: a list of layers, first to last. A layer is `- kind`, `- kind: {key: value, ...}`, or\n"
+		     "`- kind: value` for the key marked \"short form\".\n\n");
+	for (uint32_t k = 0; k < layer_kinds_count; k++) {
+		fprintf(out, "%-16s %s%s\n", layer_kinds[k].name, layer_kinds[k].help,
+			layer_kinds[k].many_inputs ? "; short form: [names of the inputs]" : "");
+		for (uint32_t i = 0; i < layer_kinds[k].keys; i++)
+			help_key(out, &layer_kinds[k], i);
+	}
+	fprintf(out, "%-16s %s\n", "repeat", "the same layers several times, under NAME1/, NAME2/, ...");
+	fprintf(out, "    %-14s %s\n", "count", "how many times; integer; required");
+	fprintf(out, "    %-14s %s\n", "layers", "list of layers; required");
+	fprintf(out, "    %-14s %s\n\n", "name", "prefix of the names inside");
+	fprintf(out, "Every layer may also have\n");
+	fprintf(out, "    %-14s %s\n", "name", "unique; default: kind and number, relu2");
+	fprintf(out, "    %-14s %s\n", "inputs", "names of earlier layers, or `input`; default: the layer before");
+	fprintf(out, "    %-14s %s\n", "trainable", "false: the layer's parameters stay as they are (batch_norm still uses\n"
+		"                   the statistics of the batch)");
+	fprintf(out, "    %-14s %s\n", "weights", "share the parameters of that earlier layer (conv2d, dense)");
+}

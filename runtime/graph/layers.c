@@ -1,0 +1,408 @@
+/* layers.c - see layers.h. */
+#include "graph/layers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* "<layer>/<part>", in the graph's arena. NULL after tarn_fail. */
+static char *part_name(const struct network *net, const char *layer, const char *part)
+{
+	return host_arena_printf(net->graph->arena, "%s/%s", layer, part);
+}
+
+static const struct tensor *tensor_of(const struct network *net, uint32_t tensor)
+{
+	return &net->graph->tensor[tensor];
+}
+
+static enum tarn_status fail_layout(const struct network *net, const char *name, uint32_t x, const char *needed)
+{
+	char text[SHAPE_TEXT];
+	const struct tensor *tensor = tensor_of(net, x);
+	return tarn_fail(TARN_EINVAL, "%s: the input %s has the shape %s, needed is %s", name,
+			 tensor_name(net->graph, x), shape_format(tensor->dim, tensor->rank, text, sizeof text), needed);
+}
+
+static enum tarn_status need_image(const struct network *net, const char *name, uint32_t x)
+{
+	return tensor_of(net, x)->rank == 4 ? TARN_OK : fail_layout(net, name, x, "an image, NxHxWxC");
+}
+
+/* One forward op with one input and one output. */
+static enum tarn_status add_unary(struct network *net, enum op_kind kind, const char *name, const struct op_attr *attr,
+				  uint32_t x, uint32_t *y)
+{
+	uint32_t out[OP_MAX_OUTPUTS];
+	enum tarn_status st = graph_add_op(net->graph, kind, PHASE_FORWARD, name, attr, &x, 1, out);
+	if (!st)
+		*y = out[0];
+	return st;
+}
+
+/* ---- parameters ---- */
+
+struct parameter {
+	const char *layer, *part;
+	uint32_t dim[OP_MAX_RANK], rank;
+	enum tensor_init init;
+	float bound;
+	bool decays; /* weight decay applies even without optimizer.decay_norms */
+};
+
+static enum tarn_status add_parameter(struct network *net, const struct parameter *parameter, uint32_t *out)
+{
+	char *name = part_name(net, parameter->layer, parameter->part);
+	if (!name)
+		return TARN_ENOMEM;
+	enum tarn_status st = graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim,
+						   parameter->rank, out);
+	if (st)
+		return st;
+	struct tensor *tensor = &net->graph->tensor[*out];
+	tensor->init = (uint8_t)parameter->init;
+	tensor->init_bound = parameter->bound;
+	if (!net->trainable)
+		tensor->flags |= TENSOR_FROZEN;
+	if (!parameter->decays && !net->config->optimizer.decay_norms)
+		tensor->flags |= TENSOR_NO_DECAY;
+	return TARN_OK;
+}
+
+/* The parameter of another layer, which must have the shape that this layer needs. */
+static enum tarn_status share_parameter(struct network *net, const char *owner, const struct parameter *parameter,
+					uint32_t *out)
+{
+	char has[SHAPE_TEXT], needs[SHAPE_TEXT];
+	char *name = part_name(net, owner, parameter->part);
+	if (!name)
+		return TARN_ENOMEM;
+	uint32_t id = graph_find(net->graph, name);
+	shape_format(parameter->dim, parameter->rank, needs, sizeof needs);
+	if (id == TENSOR_NONE || tensor_of(net, id)->role != ROLE_PARAMETER)
+		return tarn_fail(TARN_EINVAL, "%s: cannot share %s, which does not exist; a %s of shape %s is needed",
+				 parameter->layer, name, parameter->part, needs);
+	const struct tensor *tensor = tensor_of(net, id);
+	if (tensor->rank != parameter->rank || memcmp(tensor->dim, parameter->dim, tensor->rank * sizeof *tensor->dim))
+		return tarn_fail(TARN_EINVAL, "%s: cannot share %s: its shape is %s, this layer needs %s",
+				 parameter->layer, name, shape_format(tensor->dim, tensor->rank, has, sizeof has), needs);
+	*out = id;
+	return TARN_OK;
+}
+
+/* Weight and, with `bias`, a bias of as many elements as the weight's first dimension; own or shared. */
+static enum tarn_status add_weight_and_bias(struct network *net, struct parameter *weight, bool bias, const char *owner,
+					    uint32_t *out)
+{
+	double fan_in = 1;
+	for (uint32_t i = 1; i < weight->rank; i++)
+		fan_in *= weight->dim[i];
+	weight->part = "weight";
+	weight->init = INIT_UNIFORM;
+	weight->bound = (float)sqrt(6 / fan_in);
+	weight->decays = true;
+	enum tarn_status st = owner ? share_parameter(net, owner, weight, &out[0]) : add_parameter(net, weight, &out[0]);
+	if (st || !bias)
+		return st;
+	struct parameter vector = { .layer = weight->layer, .part = "bias", .rank = 1, .init = INIT_ZERO };
+	vector.dim[0] = weight->dim[0];
+	return owner ? share_parameter(net, owner, &vector, &out[1]) : add_parameter(net, &vector, &out[1]);
+}
+
+/* gamma 1 and beta 0 of a norm over `channels`. */
+static enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels, uint32_t *out)
+{
+	struct parameter parameter = { .layer = name, .part = "weight", .rank = 1, .init = INIT_ONE };
+	parameter.dim[0] = channels;
+	enum tarn_status st = add_parameter(net, &parameter, &out[0]);
+	if (st)
+		return st;
+	parameter.part = "bias";
+	parameter.init = INIT_ZERO;
+	return add_parameter(net, &parameter, &out[1]);
+}
+
+/* ---- convolution and matrix product ---- */
+
+void window_pad_same(struct window *window, const uint32_t *extent)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t stride = window->stride[i] ? window->stride[i] : 1;
+		uint64_t effective = (uint64_t)window->dilation[i] * (window->kernel[i] - 1u) + 1;
+		uint64_t covered = (extent[i] + stride - 1) / stride * stride - stride + effective;
+		uint64_t total = covered > extent[i] ? covered - extent[i] : 0;
+		window->pad_begin[i] = (uint32_t)(total / 2);
+		window->pad_end[i] = (uint32_t)(total - total / 2);
+	}
+}
+
+static enum tarn_status conv_window(const struct network *net, const char *name, uint32_t x,
+				    const struct conv_options *options, struct window *window)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		if (!options->kernel[i])
+			return tarn_fail(TARN_EINVAL, "%s: the kernel must be at least 1", name);
+		window->kernel[i] = options->kernel[i];
+		window->stride[i] = options->stride[i] ? options->stride[i] : 1;
+		window->dilation[i] = options->dilation[i] ? options->dilation[i] : 1;
+		window->pad_begin[i] = window->pad_end[i] = options->padding[i];
+	}
+	if (options->same)
+		window_pad_same(window, &tensor_of(net, x)->dim[1]);
+	return TARN_OK;
+}
+
+enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x, const struct conv_options *options,
+			      uint32_t *y)
+{
+	struct op_attr attr = { .groups = options->groups ? options->groups : 1 };
+	uint32_t input[3] = { x, TENSOR_NONE, TENSOR_NONE };
+	enum tarn_status st = need_image(net, name, x);
+	if (st)
+		return st;
+	st = conv_window(net, name, x, options, &attr.window);
+	if (st)
+		return st;
+	uint32_t in_channels = tensor_of(net, x)->dim[3];
+	if (in_channels % attr.groups || options->channels % attr.groups)
+		return tarn_fail(TARN_EINVAL, "%s: %" PRIu32 " input and %" PRIu32
+				 " output channels cannot be divided into %" PRIu32 " groups", name, in_channels,
+				 options->channels, attr.groups);
+	struct parameter weight = { .layer = name,
+				    .rank = 4,
+				    .dim = { options->channels, in_channels / attr.groups, attr.window.kernel[0],
+					     attr.window.kernel[1] } };
+	st = add_weight_and_bias(net, &weight, options->bias, options->weights, &input[1]);
+	if (st)
+		return st;
+	return graph_add_op(net->graph, OP_CONV2D, PHASE_FORWARD, name, &attr, input, options->bias ? 3 : 2, y);
+}
+
+enum tarn_status layer_dense(struct network *net, const char *name, uint32_t x, uint32_t features, bool bias,
+			     const char *weights, uint32_t *y)
+{
+	const struct op_attr attr = { .transpose_b = 1 };
+	uint32_t input[3] = { x, TENSOR_NONE, TENSOR_NONE };
+	if (tensor_of(net, x)->rank != 2)
+		return fail_layout(net, name, x, "a matrix, NxF; put a `flatten` layer before this one");
+	struct parameter weight = { .layer = name, .rank = 2, .dim = { features, tensor_of(net, x)->dim[1] } };
+	enum tarn_status st = add_weight_and_bias(net, &weight, bias, weights, &input[1]);
+	if (st)
+		return st;
+	return graph_add_op(net->graph, OP_MATMUL, PHASE_FORWARD, name, &attr, input, bias ? 3 : 2, y);
+}
+
+/* ---- norms ---- */
+
+/* What batch norm has beside gamma and beta; out: running_mean, running_var, batches. */
+static enum tarn_status add_running_statistics(struct network *net, const char *name, uint32_t channels, uint32_t *out)
+{
+	static const struct {
+		const char *part;
+		enum tensor_role role;
+		enum dtype dtype;
+		enum tensor_init init;
+	} part[3] = {
+		{ "running_mean", ROLE_RUNNING_STATISTIC, DTYPE_F32, INIT_ZERO },
+		{ "running_var", ROLE_RUNNING_STATISTIC, DTYPE_F32, INIT_ONE },
+		{ "batches", ROLE_COUNTER, DTYPE_U64, INIT_ZERO },
+	};
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t length = part[i].role == ROLE_COUNTER ? 1 : channels;
+		char *text = part_name(net, name, part[i].part);
+		if (!text)
+			return TARN_ENOMEM;
+		enum tarn_status st =
+			graph_add_persistent(net->graph, text, part[i].role, part[i].dtype, &length, 1, &out[i]);
+		if (st)
+			return st;
+		net->graph->tensor[out[i]].init = (uint8_t)part[i].init;
+	}
+	return TARN_OK;
+}
+
+/* Statistics of this batch, and the effect that folds them into the running ones. */
+static enum tarn_status batch_norm_training(struct network *net, const char *name, uint32_t *input,
+					    const uint32_t *running, const struct op_attr *attr, uint32_t *y)
+{
+	uint64_t rows = tensor_rows(tensor_of(net, input[0]));
+	if (rows == 1)
+		return tarn_fail(TARN_EINVAL,
+				 "%s: a batch with one value a channel has no variance, so batch norm cannot be trained on it: "
+				 "set data.drop_last when it is the last batch of an epoch, take another data.batch, or use "
+				 "layer_norm", name);
+	if (rows > UINT32_MAX)
+		return tarn_fail(TARN_EINVAL, "%s: %" PRIu64 " values a channel are too many", name, rows);
+	char *statistics = part_name(net, name, "statistics"), *update = part_name(net, name, "running");
+	if (!statistics || !update)
+		return TARN_ENOMEM;
+	enum tarn_status st =
+		graph_add_op(net->graph, OP_BATCH_STATS, PHASE_FORWARD, statistics, NULL, input, 1, &input[1]);
+	if (st)
+		return st;
+	st = graph_add_op(net->graph, OP_BATCH_APPLY, PHASE_FORWARD, name, attr, input, 5, y);
+	if (st)
+		return st;
+	const struct op_attr update_attr = { .momentum = attr->momentum, .samples = (uint32_t)rows };
+	const uint32_t update_input[5] = { running[0], running[1], running[2], input[1], input[2] };
+	return graph_add_op(net->graph, OP_RUNNING_UPDATE, PHASE_FORWARD, update, &update_attr, update_input, 5, NULL);
+}
+
+enum tarn_status layer_batch_norm(struct network *net, const char *name, uint32_t x, float epsilon, float momentum,
+				  uint32_t *y)
+{
+	const struct tensor *tensor = tensor_of(net, x);
+	if (tensor->rank < 2)
+		return fail_layout(net, name, x, "at least 2 dimensions, channels last");
+	uint32_t channels = tensor->dim[tensor->rank - 1];
+	uint32_t input[5] = { x, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE }, running[3];
+	struct op_attr attr = { .epsilon = epsilon, .momentum = momentum };
+	enum tarn_status st = add_gamma_and_beta(net, name, channels, &input[3]);
+	if (st)
+		return st;
+	st = add_running_statistics(net, name, channels, running);
+	if (st)
+		return st;
+	if (net->mode == BUILD_TRAINING)
+		return batch_norm_training(net, name, input, running, &attr, y);
+	input[1] = running[0];
+	input[2] = running[1];
+	attr.momentum = 0;
+	return graph_add_op(net->graph, OP_BATCH_APPLY, PHASE_FORWARD, name, &attr, input, 5, y);
+}
+
+enum tarn_status layer_layer_norm(struct network *net, const char *name, uint32_t x, float epsilon, uint32_t *y)
+{
+	const struct op_attr attr = { .epsilon = epsilon };
+	const struct tensor *tensor = tensor_of(net, x);
+	uint32_t input[3] = { x, TENSOR_NONE, TENSOR_NONE }, out[3];
+	if (tensor->rank < 2)
+		return fail_layout(net, name, x, "at least 2 dimensions, channels last");
+	enum tarn_status st = add_gamma_and_beta(net, name, tensor->dim[tensor->rank - 1], &input[1]);
+	if (st)
+		return st;
+	st = graph_add_op(net->graph, OP_LAYER_NORM, PHASE_FORWARD, name, &attr, input, 3, out);
+	if (!st)
+		*y = out[0];
+	return st;
+}
+
+/* ---- without parameters ---- */
+
+enum tarn_status layer_activation(struct network *net, const char *name, uint32_t x, enum activation activation,
+				  float alpha, uint32_t *y)
+{
+	const struct op_attr attr = { .activation = activation, .alpha = alpha };
+	return add_unary(net, OP_ACTIVATION, name, &attr, x, y);
+}
+
+enum tarn_status layer_max_pool(struct network *net, const char *name, uint32_t x, const struct window *window,
+				uint32_t *y)
+{
+	const struct op_attr attr = { .window = *window };
+	enum tarn_status st = need_image(net, name, x);
+	return st ? st : add_unary(net, OP_MAX_POOL, name, &attr, x, y);
+}
+
+enum tarn_status layer_avg_pool(struct network *net, const char *name, uint32_t x, const struct window *window,
+				bool count_padding, uint32_t *y)
+{
+	const struct op_attr attr = { .window = *window, .count_padding = count_padding };
+	enum tarn_status st = need_image(net, name, x);
+	return st ? st : add_unary(net, OP_AVG_POOL, name, &attr, x, y);
+}
+
+/* (N, everything else): a view. */
+static enum tarn_status flatten_view(struct network *net, const char *name, uint32_t x, uint32_t *y)
+{
+	const struct tensor *tensor = tensor_of(net, x);
+	uint64_t features = tensor_elements(tensor) / tensor->dim[0];
+	if (features > UINT32_MAX)
+		return tarn_fail(TARN_EINVAL, "%s: %" PRIu64 " features are too many", name, features);
+	const struct op_attr attr = { .rank = 2, .extent = { tensor->dim[0], (uint32_t)features } };
+	return add_unary(net, OP_RESHAPE, name, &attr, x, y);
+}
+
+enum tarn_status layer_global_pool(struct network *net, const char *name, uint32_t x, uint32_t *y)
+{
+	enum tarn_status st = need_image(net, name, x);
+	if (st)
+		return st;
+	const uint32_t *dim = tensor_of(net, x)->dim;
+	const struct op_attr attr = {
+		.window = { .kernel = { dim[1], dim[2] }, .stride = { 1, 1 }, .dilation = { 1, 1 } }
+	};
+	uint32_t average;
+	char *text = part_name(net, name, "average");
+	if (!text)
+		return TARN_ENOMEM;
+	st = add_unary(net, OP_AVG_POOL, text, &attr, x, &average);
+	return st ? st : flatten_view(net, name, average, y);
+}
+
+enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, bool channels_first, uint32_t *y)
+{
+	const struct tensor *tensor = tensor_of(net, x);
+	if (tensor->rank < 2)
+		return fail_layout(net, name, x, "at least 2 dimensions");
+	/* With one channel or one pixel both orders are the same. */
+	if (!channels_first || tensor->rank != 4 || tensor->dim[3] == 1 || (tensor->dim[1] == 1 && tensor->dim[2] == 1))
+		return flatten_view(net, name, x, y);
+	const struct op_attr attr = { .rank = 4, .extent = { 0, 3, 1, 2 } };
+	uint32_t permuted;
+	char *text = part_name(net, name, "channels_first");
+	if (!text)
+		return TARN_ENOMEM;
+	enum tarn_status st = add_unary(net, OP_PERMUTE, text, &attr, x, &permuted);
+	return st ? st : flatten_view(net, name, permuted, y);
+}
+
+enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y)
+{
+	/* The stream is counted whatever the mode, so that other dropouts keep theirs. */
+	const struct op_attr attr = { .rate = rate, .stream = net->next_stream++ };
+	const uint32_t input[2] = { x, net->graph->scalars };
+	if (net->mode == BUILD_INFERENCE || rate == 0.0f) {
+		*y = x;
+		return TARN_OK;
+	}
+	return graph_add_op(net->graph, OP_DROPOUT, PHASE_FORWARD, name, &attr, input, 2, y);
+}
+
+/* A chain of two-input ops; the last one has the layer's name. */
+static enum tarn_status add_chain(struct network *net, enum op_kind kind, const char *name, const uint32_t *x,
+				  uint32_t count, uint32_t *y)
+{
+	if (count < 2)
+		return tarn_fail(TARN_EINVAL, "%s: %s needs at least two inputs, it has %" PRIu32, name,
+				 op_row(kind)->name, count);
+	uint32_t sum = x[0];
+	for (uint32_t i = 1; i < count; i++) {
+		const uint32_t input[2] = { sum, x[i] };
+		const char *text = i + 1 == count ? name : part_name(net, name, "partial");
+		if (!text)
+			return TARN_ENOMEM;
+		enum tarn_status st = graph_add_op(net->graph, kind, PHASE_FORWARD, text, NULL, input, 2, &sum);
+		if (st)
+			return st;
+	}
+	*y = sum;
+	return TARN_OK;
+}
+
+enum tarn_status layer_add(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y)
+{
+	return add_chain(net, OP_ADD, name, x, count, y);
+}
+
+enum tarn_status layer_multiply(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y)
+{
+	return add_chain(net, OP_MULTIPLY, name, x, count, y);
+}
+
+enum tarn_status layer_concat(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t axis,
+			      uint32_t *y)
+{
+	const struct op_attr attr = { .axis = axis };
+	return graph_add_op(net->graph, OP_CONCAT, PHASE_FORWARD, name, &attr, x, count, y);
+}

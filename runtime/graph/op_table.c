@@ -1,0 +1,80 @@
+/* op_table.c - the table of op.h as data. */
+#include "graph/op.h"
+
+#include <stddef.h>
+
+#define ANY UINT8_MAX
+/* Most ops write tensors of their own. */
+#define OWN { -1, -1, -1 }
+
+static const struct op_row rows[OP_KINDS] = {
+	/*                                name, inputs: least, most, outputs, effect, view, version_of, in_place */
+	[OP_INPUT] = { "input", 1, 1, 1, true, false, OWN, 0 },
+	[OP_RECORD] = { "record", 2, 2, 1, true, false, { 0, -1, -1 }, 0 },
+	[OP_MATMUL] = { "matmul", 2, 3, 1, false, false, OWN, 0 },
+	[OP_CONV2D] = { "conv2d", 2, 3, 1, false, false, OWN, 0 },
+	[OP_CONV2D_GRAD_INPUT] = { "conv2d_grad_input", 2, 2, 1, false, false, OWN, 0 },
+	[OP_CONV2D_GRAD_WEIGHT] = { "conv2d_grad_weight", 2, 2, 1, false, false, OWN, 0 },
+	[OP_SUM_ROWS] = { "sum_rows", 1, 1, 1, false, false, OWN, 0 },
+	[OP_MAX_POOL] = { "max_pool", 1, 1, 2, false, false, OWN, 0 },
+	[OP_MAX_POOL_GRAD] = { "max_pool_grad", 2, 2, 1, false, false, OWN, 0 },
+	[OP_AVG_POOL] = { "avg_pool", 1, 1, 1, false, false, OWN, 0 },
+	[OP_AVG_POOL_GRAD] = { "avg_pool_grad", 1, 1, 1, false, false, OWN, 0 },
+	[OP_ACTIVATION] = { "activation", 1, 1, 1, false, false, OWN, 1 },
+	[OP_ACTIVATION_GRAD] = { "activation_grad", 2, 2, 1, false, false, OWN, 1 | 2 },
+	[OP_BATCH_STATS] = { "batch_stats", 1, 1, 2, false, false, OWN, 0 },
+	[OP_BATCH_APPLY] = { "batch_apply", 5, 5, 1, false, false, OWN, 1 },
+	[OP_BATCH_REDUCE] = { "batch_reduce", 6, 6, 2, false, false, OWN, 0 },
+	[OP_BATCH_GRAD_INPUT] = { "batch_grad_input", 8, 8, 1, false, false, OWN, 1 | 2 },
+	[OP_RUNNING_UPDATE] = { "running_update", 5, 5, 3, true, false, { 0, 1, 2 }, 0 },
+	[OP_LAYER_NORM] = { "layer_norm", 3, 3, 3, false, false, OWN, 1 },
+	[OP_LAYER_NORM_GRAD] = { "layer_norm_grad", 5, 5, 1, false, false, OWN, 1 | 2 },
+	[OP_LAYER_NORM_GRAD_PARAM] = { "layer_norm_grad_param", 4, 4, 2, false, false, OWN, 0 },
+	[OP_DROPOUT] = { "dropout", 2, 2, 1, false, false, OWN, 1 },
+	[OP_ADD] = { "add", 2, 2, 1, false, false, OWN, 1 | 2 },
+	[OP_MULTIPLY] = { "multiply", 2, 2, 1, false, false, OWN, 1 | 2 },
+	[OP_SCALE] = { "scale", 1, 1, 1, false, false, OWN, 1 },
+	[OP_CONCAT] = { "concat", 2, ANY, 1, false, false, OWN, 0 },
+	[OP_SLICE] = { "slice", 1, 1, 1, false, false, OWN, 0 },
+	[OP_PAD_AXIS] = { "pad_axis", 1, 1, 1, false, false, OWN, 0 },
+	[OP_RESHAPE] = { "reshape", 1, 1, 1, false, true, OWN, 0 },
+	[OP_PERMUTE] = { "permute", 1, 1, 1, false, false, OWN, 0 },
+	[OP_SOFTMAX_CROSS_ENTROPY] = { "softmax_cross_entropy", 2, 2, 1, false, false, OWN, 0 },
+	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = { "softmax_cross_entropy_grad", 3, 3, 1, false, false, OWN, 1 },
+	[OP_COUNT_CORRECT] = { "count_correct", 2, 2, 1, false, false, OWN, 0 },
+	[OP_MEAN_SQUARED_ERROR] = { "mean_squared_error", 2, 2, 1, false, false, OWN, 0 },
+	[OP_MEAN_SQUARED_ERROR_GRAD] = { "mean_squared_error_grad", 3, 3, 1, false, false, OWN, 1 },
+	[OP_FILL] = { "fill", 0, 0, 1, false, false, OWN, 0 },
+	[OP_SUM_SQUARES] = { "sum_squares", 1, 1, 1, false, false, OWN, 0 },
+	[OP_CLIP_SCALE] = { "clip_scale", 1, ANY, 2, false, false, OWN, 0 },
+	[OP_SGD] = { "sgd", 3, 4, 1, true, false, { 0, -1, -1 }, 0 },
+	[OP_MOMENTUM] = { "momentum", 4, 5, 2, true, false, { 0, 1, -1 }, 0 },
+	[OP_ADAM] = { "adam", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
+};
+
+const struct op_row *op_row(enum op_kind kind)
+{
+	return (unsigned)kind < OP_KINDS ? &rows[kind] : NULL;
+}
+
+static const struct {
+	const char *name;
+	bool reads_output;
+} activations[ACTIVATIONS] = {
+	[ACTIVATION_NONE] = { "none", true },      [ACTIVATION_RELU] = { "relu", true },
+	[ACTIVATION_RELU6] = { "relu6", true },    [ACTIVATION_LEAKY_RELU] = { "leaky_relu", true },
+	[ACTIVATION_ELU] = { "elu", true },        [ACTIVATION_SIGMOID] = { "sigmoid", true },
+	[ACTIVATION_TANH] = { "tanh", true },      [ACTIVATION_GELU] = { "gelu", false },
+	[ACTIVATION_GELU_TANH] = { "gelu_tanh", false }, [ACTIVATION_SILU] = { "silu", false },
+	[ACTIVATION_SOFTPLUS] = { "softplus", false },
+};
+
+const char *activation_name(enum activation activation)
+{
+	return (unsigned)activation < ACTIVATIONS ? activations[activation].name : "unknown";
+}
+
+bool activation_grad_reads_output(enum activation activation)
+{
+	return (unsigned)activation < ACTIVATIONS && activations[activation].reads_output;
+}

@@ -1,0 +1,56 @@
+/* report.c - figures of a plan. */
+#include "plan/report.h"
+
+#include <stdio.h>
+
+void plan_report_fill(const struct plan *plan, struct plan_report *report)
+{
+	const struct program *train = &plan->program[0];
+	report->peak_bytes = plan_peak_bytes(plan);
+	report->none_peak_bytes = plan_none_peak_bytes(plan);
+	report->transient_peak_bytes = report->peak_bytes - plan->persistent_bytes;
+	report->none_transient_peak_bytes = report->none_peak_bytes - plan->persistent_bytes;
+	report->min_budget_bytes = plan->min_budget_bytes;
+	report->parameter_count = plan_parameter_count(plan);
+	report->recomputed_ops = train->recomputed_ops;
+	report->overhead = 0.0;
+	if (train->base_time_ns && train->time_ns > train->base_time_ns)
+		report->overhead = (double)(train->time_ns - train->base_time_ns) / (double)train->base_time_ns;
+}
+
+/* Instructions of the kind minus ops of the kind that run at all. */
+static uint32_t extra_runs(const struct program *program, uint32_t kind)
+{
+	const struct graph *graph = &program->graph;
+	uint32_t runs = 0, distinct = 0;
+	for (uint32_t i = 0; i < program->instructions; i++) {
+		uint32_t op = program->instruction[i].op, earlier = 0;
+		if (graph->op[op].kind != kind)
+			continue;
+		runs++;
+		while (earlier < i && program->instruction[earlier].op != op)
+			earlier++;
+		distinct += earlier == i;
+	}
+	return runs - distinct;
+}
+
+void plan_recomputed_text(const struct program *program, char *buffer, size_t size)
+{
+	uint32_t extra[OP_KINDS];
+	size_t used = 0;
+	buffer[0] = '\0';
+	for (uint32_t kind = 0; kind < OP_KINDS; kind++)
+		extra[kind] = extra_runs(program, kind);
+	for (;;) {
+		uint32_t most = 0;
+		for (uint32_t kind = 1; kind < OP_KINDS; kind++)
+			if (extra[kind] > extra[most])
+				most = kind;
+		if (!extra[most] || used >= size)
+			return;
+		used += (size_t)snprintf(buffer + used, size - used, "%s%u %s", used ? ", " : "", extra[most],
+					 op_row(most)->name);
+		extra[most] = 0;
+	}
+}

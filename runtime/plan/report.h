@@ -1,0 +1,27 @@
+/*
+ * report.h - the figures of a plan that people and programs ask for.
+ */
+#ifndef TARN_PLAN_REPORT_H
+#define TARN_PLAN_REPORT_H
+
+#include "plan/plan.h"
+
+struct plan_report {
+	uint64_t peak_bytes;      /* live bytes, padding included; the maximum over all programs */
+	uint64_t none_peak_bytes; /* the same with each op once */
+	uint64_t transient_peak_bytes, none_transient_peak_bytes; /* activations, gradients, workspaces only */
+	uint64_t min_budget_bytes;
+	uint64_t parameter_count;
+	uint32_t recomputed_ops; /* extra runs in a training step */
+	double overhead;         /* extra compute time / compute time of a training step, as estimated */
+	double plan_ms;          /* CPU ms of graphs, schedules, packing and verification; 0 for a loaded plan */
+	bool fell_back;          /* the strategy would have needed more than `none`, whose plan was taken */
+};
+
+/* Fills what follows from the plan: everything but plan_ms and fell_back, which are left as they are. */
+void plan_report_fill(const struct plan *plan, struct plan_report *report);
+
+/* What the program runs more than once, by kind, most first: "18 batch_apply, 4 conv2d". Writes at most `size` bytes. */
+void plan_recomputed_text(const struct program *program, char *buffer, size_t size);
+
+#endif

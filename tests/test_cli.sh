@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# The command line as users and programs see it: JSON fields, exit codes, plan files, snapshots, signals.
+. tests/support/testing.sh
+
+tarn=$BUILD/tarn
+cat >"$directory/net.yaml" <<EOF
+name: net
+data: {type: synthetic, shape: [8, 8, 2], classes: 4, batch: 8, samples: 36, test_samples: 20}
+layers:
+- conv2d: {channels: 8, kernel: 3, padding: 1}
+- batch_norm
+- relu
+- dropout: 0.2
+- conv2d: {channels: 8, kernel: 3, padding: 1}
+- relu
+- global_pool
+- dense: 4
+optimizer: {type: adamw, learning_rate: 1e-3}
+train: {epochs: 4, log_every: 5, threads: 1, snapshot: $directory/net.safetensors}
+EOF
+
+# field FILE KEY: the value of a key in the last line.
+field() {
+	tail -n 1 "$1" | /usr/bin/python3 -c 'import json, sys; print(json.loads(sys.stdin.read())[sys.argv[1]])' "$2"
+}
+
+plan_fields() {
+	"$tarn" plan "$directory/net.yaml" --json >"$directory/plan.json"
+	for key in peak_bytes arena_bytes budget_bytes none_peak_bytes transient_peak_bytes none_transient_peak_bytes \
+		min_budget_bytes parameter_count recomputed_ops overhead offload_bytes plan_checksum plan_ms; do
+		field "$directory/plan.json" $key
+	done
+	[ "$(field "$directory/plan.json" budget_bytes)" = None ]
+	[ "$(field "$directory/plan.json" recomputed_ops)" = 0 ]
+}
+
+train_fields() {
+	"$tarn" train "$directory/net.yaml" --json >"$directory/train.json"
+	for key in steps loss test_accuracy peak_bytes transient_peak_bytes arena_bytes arena_touched_bytes max_rss_bytes \
+		budget_bytes step_ms_median step_cpu_ms_median boot_ms threads images_per_s plan_checksum weights_hash; do
+		field "$directory/train.json" $key
+	done
+	[ "$(field "$directory/train.json" steps)" = 20 ]
+	[ "$(field "$directory/train.json" plan_checksum)" = "$(field "$directory/plan.json" plan_checksum)" ]
+	# Every line is JSON.
+	/usr/bin/python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$directory/train.json"
+}
+
+same_hash() {
+	[ "$(field "$1" weights_hash)" = "$(field "$2" weights_hash)" ]
+}
+
+smallest_budget() {
+	local least
+	least=$(field "$directory/plan.json" min_budget_bytes)
+	"$tarn" train "$directory/net.yaml" --json "memory.budget=$least" >"$directory/least.json"
+	same_hash "$directory/train.json" "$directory/least.json"
+	fails_with 3 "$least bytes" "$tarn" plan "$directory/net.yaml" "memory.budget=$((least - 64))"
+	fails_with 3 "command line: memory.budget" "$tarn" plan "$directory/net.yaml" "memory.budget=1KiB"
+}
+
+budget_place() {
+	{ cat "$directory/net.yaml"; echo "memory: {budget: 20 KiB}"; } >"$directory/small.yaml"
+	fails_with 3 "small.yaml:14:19: memory.budget" "$tarn" train "$directory/small.yaml"
+}
+
+plan_file() {
+	"$tarn" plan "$directory/net.yaml" -o "$directory/net.plan" --svg "$directory/net.svg" --print >/dev/null
+	"$tarn" verify "$directory/net.plan"
+	/usr/bin/python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$directory/net.svg"
+	"$tarn" train --plan "$directory/net.plan" --json >"$directory/from_plan.json"
+	same_hash "$directory/train.json" "$directory/from_plan.json"
+	fails_with 2 "data.batch=4" "$tarn" train --plan "$directory/net.plan" data.batch=4
+}
+
+damaged_plan() {
+	head -c 200 "$directory/net.plan" >"$directory/cut.plan"
+	fails_with 6 "cut.plan" "$tarn" verify "$directory/cut.plan"
+	echo "not a plan" >"$directory/text.plan"
+	fails_with 6 "text.plan" "$tarn" verify "$directory/text.plan"
+	fails_with 5 "missing.plan" "$tarn" verify "$directory/missing.plan"
+	cp "$directory/net.plan" "$directory/flip.plan"
+	printf '\377' | dd of="$directory/flip.plan" bs=1 seek=700 conv=notrunc 2>/dev/null
+	fails_with 6 "flip.plan" "$tarn" train --plan "$directory/flip.plan"
+}
+
+resume() {
+	"$tarn" train "$directory/net.yaml" --json --max-steps 7 "train.snapshot=$directory/half.safetensors" >/dev/null
+	"$tarn" train "$directory/net.yaml" --json --resume "$directory/half.safetensors" \
+		"train.snapshot=$directory/rest.safetensors" >"$directory/rest.json"
+	same_hash "$directory/train.json" "$directory/rest.json"
+	[ "$(field "$directory/rest.json" steps)" = 20 ]
+}
+
+# Another plan, the smallest, takes over in the middle.
+resume_elsewhere() {
+	local least
+	least=$(field "$directory/plan.json" min_budget_bytes)
+	"$tarn" train "$directory/net.yaml" --json --resume "$directory/half.safetensors" "memory.budget=$least" \
+		"train.snapshot=$directory/rest.safetensors" >"$directory/rest.json"
+	same_hash "$directory/train.json" "$directory/rest.json"
+}
+
+evaluation() {
+	"$tarn" eval "$directory/net.yaml" --weights "$directory/net.safetensors" --json >"$directory/eval.json"
+	[ "$(field "$directory/eval.json" test_accuracy)" = "$(field "$directory/train.json" test_accuracy)" ]
+	same_hash "$directory/train.json" "$directory/eval.json"
+}
+
+# SIGINT ends the step, writes a snapshot and exits with 130; going on from there gives the weights of an unbroken run.
+interrupt() {
+	local status=0 pid
+	"$tarn" train "$directory/net.yaml" --json train.epochs=2000 "train.snapshot=$directory/int.safetensors" \
+		>"$directory/int.json" 2>"$directory/int.err" &
+	pid=$!
+	while [ ! -s "$directory/int.json" ]; do sleep 0.05; done
+	kill -INT $pid
+	wait $pid || status=$?
+	[ $status = 130 ]
+	grep -q -- "--resume $directory/int.safetensors" "$directory/int.err"
+	local steps
+	steps=$(field "$directory/int.json" steps)
+	"$tarn" train "$directory/net.yaml" --json train.epochs=2000 --max-steps $((steps + 10)) \
+		--resume "$directory/int.safetensors" train.snapshot= >"$directory/on.json"
+	"$tarn" train "$directory/net.yaml" --json train.epochs=2000 --max-steps $((steps + 10)) train.snapshot= \
+		>"$directory/straight.json"
+	same_hash "$directory/on.json" "$directory/straight.json"
+}
+
+usage() {
+	"$tarn" help >/dev/null
+	"$tarn" help config | grep -q memory.budget
+	"$tarn" help memory.budget | grep -q -i byte
+	"$tarn" help layers | grep -q conv2d
+	"$tarn" help models | grep -q resnet
+	"$tarn" help schema | /usr/bin/python3 -c 'import json, sys; json.load(sys.stdin)'
+	"$tarn" info | grep -q cpu
+	fails_with 2 "memory.budget" "$tarn" help memory.budgte
+	fails_with 2 "unknown command" "$tarn" trian
+	fails_with 2 "--max-step" "$tarn" train "$directory/net.yaml" --max-step 5
+	fails_with 2 "\"x\" is not a number" "$tarn" train "$directory/net.yaml" --max-steps x
+	fails_with 2 "which configuration" "$tarn" train
+	fails_with 5 "nothing.yaml" "$tarn" train "$directory/nothing.yaml"
+	fails_with 2 "data.batch" "$tarn" plan "$directory/net.yaml" data.bacht=4
+	fails_with 2 "--weights" "$tarn" eval "$directory/net.yaml"
+	fails_with 5 "none.safetensors" "$tarn" eval "$directory/net.yaml" --weights "$directory/none.safetensors"
+}
+
+null_driver() {
+	"$tarn" plan "$directory/net.yaml" device.driver=null data.batch=36 --json >/dev/null
+	"$tarn" train "$directory/net.yaml" device.driver=null --json --max-steps 3 train.snapshot= >"$directory/null.json"
+	[ "$(field "$directory/null.json" steps)" = 3 ]
+}
+
+expect "plan --json has every field" plan_fields
+expect "train --json has every field" train_fields
+expect "the smallest budget trains to the same weights, less is refused" smallest_budget
+expect "a budget that is too small is named with its place" budget_place
+expect "a plan file trains to the same weights" plan_file
+expect "damaged plan files are refused" damaged_plan
+expect "resuming gives the weights of an unbroken run" resume
+expect "resuming with another plan does too" resume_elsewhere
+expect "eval gives train's accuracy" evaluation
+expect "SIGINT stops cleanly" interrupt
+expect "help, info and bad arguments" usage
+expect "the null driver plans and runs" null_driver
+finish

@@ -1,0 +1,51 @@
+/*
+ * command.h - what the commands of the `tarn` binary share: arguments and a little printing.
+ */
+#ifndef TARN_TOOLS_COMMAND_H
+#define TARN_TOOLS_COMMAND_H
+
+#include "tarn.h"
+
+#define MAX_OVERRIDES 64
+
+/* The options that commands take; each command says which ones it knows. */
+struct arguments {
+	struct tarn_options options; /* config_path, plan_path, override, resume_path, lockdown */
+	const char *override[MAX_OVERRIDES];
+	char max_steps[64]; /* "train.max_steps=N" */
+	const char *output; /* -o */
+	const char *svg;
+	bool json, print, help;
+};
+
+enum argument_set {
+	ARGUMENT_CONFIG = 1,   /* CONFIG.yaml [key=value ...] */
+	ARGUMENT_PLAN = 2,     /* --plan FILE */
+	ARGUMENT_RUN = 4,      /* --max-steps N, --resume FILE, --lockdown */
+	ARGUMENT_OUTPUT = 8,   /* -o FILE, --svg FILE, --print */
+	ARGUMENT_WEIGHTS = 16, /* --weights FILE */
+	ARGUMENT_POSITIONAL_PLAN = 32 /* PLAN */
+};
+
+/* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
+enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arguments *arguments);
+
+/* Prints "tarn: <sentence>" to stderr; returns the exit code. */
+int command_fail(enum tarn_status status);
+
+/* Prints a number, or null when it is not finite: JSON has no NaN. */
+void json_number(const char *key, double value);
+
+/* "key": 123, or null for UINT64_MAX (no limit). */
+void json_limit(const char *key, uint64_t value);
+
+/* Commands; each returns the exit code. */
+int command_plan(int argc, char **argv);
+int command_train(int argc, char **argv);
+int command_eval(int argc, char **argv);
+int command_verify(int argc, char **argv);
+
+/* The summary of a plan for people. */
+void print_plan_summary(const struct tarn_session *session);
+
+#endif

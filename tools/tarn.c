@@ -1,0 +1,143 @@
+/* tarn.c - the command line: finds the command and leaves the rest to it. */
+#include "command.h"
+
+#include "config/config.h"
+#include "driver.h"
+#include "graph/build.h"
+#ifdef CONFIG_PLANNER
+#include "models/models.h"
+#endif
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void print_usage(FILE *out)
+{
+	fputs("tarn " TARN_VERSION " - trains neural networks inside one fixed pool of memory\n"
+	      "\n"
+	      "  tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]\n"
+	      "        plans a run and says what it will need; writes the plan or a picture of its arena\n"
+	      "  tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N]\n"
+	      "             [--resume SNAPSHOT] [--lockdown]\n"
+	      "        trains; --lockdown: after boot the process may map no more memory\n"
+	      "  tarn eval CONFIG | --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]\n"
+	      "        loss and accuracy on the test set\n"
+	      "  tarn verify FILE.plan [--json]\n"
+	      "        replays a plan symbolically and refuses it with the first violation\n"
+	      "  tarn info\n"
+	      "        what this build can do and what this machine has\n"
+	      "  tarn help [config | KEY | layers | models | schema | config-markdown]\n"
+	      "        keys of the configuration; layers; networks; JSON Schema for editors\n"
+	      "\n"
+	      "CONFIG is a YAML file; key=value overrides one of its keys, for example memory.budget=24MiB.\n"
+	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
+	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
+	      "10 bad data; 11 the loss is not finite; 130 stopped by a signal after a complete snapshot.\n",
+	      out);
+}
+
+static int command_help(int argc, char **argv)
+{
+	const char *topic = argc > 1 ? argv[1] : "";
+	if (!*topic) {
+		print_usage(stdout);
+		return 0;
+	}
+	if (!strcmp(topic, "config"))
+		return config_help(stdout, NULL) ? command_fail(TARN_EINVAL) : 0;
+	if (!strcmp(topic, "schema")) {
+		config_json_schema(stdout);
+		return 0;
+	}
+	if (!strcmp(topic, "config-markdown")) {
+		config_markdown(stdout);
+		return 0;
+	}
+#ifdef CONFIG_PLANNER
+	if (!strcmp(topic, "layers")) {
+		layers_help(stdout);
+		return 0;
+	}
+	if (!strcmp(topic, "models")) {
+		models_help(stdout);
+		return 0;
+	}
+#endif
+	return config_help(stdout, topic) ? command_fail(TARN_EINVAL) : 0;
+}
+
+static void print_feature(const char *name, bool present, const char *meaning)
+{
+	printf("  %-10s %-4s %s\n", name, present ? "yes" : "no", meaning);
+}
+
+static int command_info(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1) {
+		fprintf(stderr, "tarn: info takes no arguments\n");
+		return TARN_EINVAL;
+	}
+	bool planner = false, yaml = false, lockdown = false, checks = false;
+#ifdef CONFIG_PLANNER
+	planner = true;
+#endif
+#ifdef CONFIG_YAML
+	yaml = true;
+#endif
+#ifdef CONFIG_LOCKDOWN
+	lockdown = true;
+#endif
+#ifdef CONFIG_DEBUG_CHECKS
+	checks = true;
+#endif
+	printf("tarn %s, %ld processor cores\n\nbuild\n", TARN_VERSION, sysconf(_SC_NPROCESSORS_ONLN));
+	print_feature("planner", planner, planner ? "plans networks" : "runs plan files only");
+	print_feature("yaml", yaml, yaml ? "reads configurations" : "no configurations: give it plan files");
+	print_feature("lockdown", lockdown, "--lockdown forbids new memory mappings after boot (Linux seccomp)");
+	print_feature("checks", checks, "debug checks: dead arena ranges are filled with NaN");
+	printf("\ndrivers\n");
+	for (uint32_t i = 0; i < driver_table_count; i++) {
+		enum tarn_status st = driver_table[i]->probe();
+		print_feature(driver_table[i]->name, st == TARN_OK, st ? tarn_error() : "ready");
+	}
+	return 0;
+}
+
+static int command_version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("tarn %s\n", TARN_VERSION);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "plan", command_plan },	{ "train", command_train },	  { "eval", command_eval },
+	{ "verify", command_verify },	{ "info", command_info },	  { "help", command_help },
+	{ "--help", command_help },	{ "-h", command_help },		  { "version", command_version },
+	{ "--version", command_version },
+};
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return TARN_EINVAL;
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(argv[1], commands[i].name)) {
+			int code = commands[i].run(argc - 1, argv + 1);
+			if (fflush(stdout)) {
+				fprintf(stderr, "tarn: cannot write the output\n");
+				return code ? code : TARN_EIO;
+			}
+			return code;
+		}
+	fprintf(stderr, "tarn: unknown command \"%s\"; see `tarn help`\n", argv[1]);
+	return TARN_EINVAL;
+}

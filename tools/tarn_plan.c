@@ -1,0 +1,125 @@
+/* tarn_plan.c - `tarn plan` and `tarn verify`: what a run will need, before it runs. */
+#include "command.h"
+
+#include "base/bytes.h"
+
+#include <stdio.h>
+
+static void print_json(const struct tarn_plan_info *info)
+{
+	printf("{\"name\": \"%s\", \"driver\": \"%s\", \"strategy\": \"%s\", ", info->name, info->driver, info->strategy);
+	json_limit("budget_bytes", info->budget_bytes);
+	printf(", \"peak_bytes\": %llu, \"arena_bytes\": %llu, \"persistent_bytes\": %llu, \"none_peak_bytes\": %llu, "
+	       "\"transient_peak_bytes\": %llu, \"none_transient_peak_bytes\": %llu, \"min_budget_bytes\": %llu, ",
+	       (unsigned long long)info->peak_bytes, (unsigned long long)info->arena_bytes,
+	       (unsigned long long)info->persistent_bytes, (unsigned long long)info->none_peak_bytes,
+	       (unsigned long long)info->transient_peak_bytes, (unsigned long long)info->none_transient_peak_bytes,
+	       (unsigned long long)info->min_budget_bytes);
+	printf("\"parameter_count\": %llu, \"recomputed_ops\": %u, ", (unsigned long long)info->parameter_count,
+	       info->recomputed_ops);
+	json_number("overhead", info->overhead);
+	printf(", \"offload_bytes\": 0, \"batch\": %u, \"threads\": %u, ", info->batch, info->threads);
+	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
+	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
+	json_number("plan_ms", info->plan_ms);
+	printf("}\n");
+}
+
+void print_plan_summary(const struct tarn_session *session)
+{
+	struct tarn_plan_info info;
+	char text[BYTES_TEXT], other[BYTES_TEXT], recomputed[256];
+	tarn_plan_info(session, &info);
+	printf("%s: %llu parameters, batch %u, %s driver, %u threads\n", info.name,
+	       (unsigned long long)info.parameter_count, info.batch, info.driver, info.threads);
+	if (info.budget_bytes == UINT64_MAX)
+		printf("  budget      unlimited\n");
+	else
+		printf("  budget      %-12s (%llu bytes)\n", bytes_format(info.budget_bytes, text, sizeof text),
+		       (unsigned long long)info.budget_bytes);
+	printf("  arena       %-12s (%llu bytes), one reservation at boot\n", bytes_format(info.arena_bytes, text, sizeof text),
+	       (unsigned long long)info.arena_bytes);
+	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
+	       bytes_format(info.peak_bytes, text, sizeof text), bytes_format(info.persistent_bytes, other, sizeof other));
+	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
+	       bytes_format(info.none_peak_bytes, text, sizeof text),
+	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
+	printf("  recompute   %s: %u extra ops, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
+	       100.0 * info.overhead);
+	tarn_plan_recomputed(session, recomputed, sizeof recomputed);
+	if (recomputed[0])
+		printf("              %s\n", recomputed);
+	if (info.fell_back)
+		printf("              %s saves nothing here: the plan keeps everything\n", info.strategy);
+	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans\n",
+	       bytes_format(info.min_budget_bytes, text, sizeof text), (unsigned long long)info.min_budget_bytes);
+}
+
+static enum tarn_status write_files(const struct tarn_session *session, const struct arguments *arguments)
+{
+	enum tarn_status st = TARN_OK;
+	if (arguments->output)
+		st = tarn_plan_save(session, arguments->output);
+	if (!st && arguments->svg)
+		st = tarn_plan_draw(session, arguments->svg);
+	return st;
+}
+
+int command_plan(int argc, char **argv)
+{
+	struct arguments arguments;
+	enum tarn_status st =
+		arguments_parse(argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_OUTPUT, &arguments);
+	struct tarn_session *session = NULL;
+	if (st)
+		return command_fail(st);
+	if (arguments.help) {
+		printf("tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]\n");
+		return 0;
+	}
+	arguments.options.plan_only = true;
+	st = tarn_open(&arguments.options, &session);
+	if (!st)
+		st = write_files(session, &arguments);
+	if (st) {
+		tarn_close(session);
+		return command_fail(st);
+	}
+	struct tarn_plan_info info;
+	tarn_plan_info(session, &info);
+	if (arguments.print)
+		tarn_plan_print(session, stdout);
+	if (arguments.json)
+		print_json(&info);
+	else
+		print_plan_summary(session);
+	tarn_close(session);
+	return 0;
+}
+
+int command_verify(int argc, char **argv)
+{
+	struct arguments arguments;
+	enum tarn_status st = arguments_parse(argc, argv, ARGUMENT_POSITIONAL_PLAN, &arguments);
+	struct tarn_session *session;
+	if (st)
+		return command_fail(st);
+	if (arguments.help) {
+		printf("tarn verify FILE.plan [--json]\n");
+		return 0;
+	}
+	arguments.options.plan_only = true;
+	st = tarn_open(&arguments.options, &session); /* loading verifies */
+	if (st)
+		return command_fail(st);
+	struct tarn_plan_info info;
+	tarn_plan_info(session, &info);
+	if (arguments.json)
+		print_json(&info);
+	else
+		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n", arguments.options.plan_path,
+		       (unsigned long long)info.arena_bytes, (unsigned long long)info.peak_bytes,
+		       (unsigned long long)info.plan_checksum);
+	tarn_close(session);
+	return 0;
+}

@@ -1,0 +1,320 @@
+/* tarn_train.c - `tarn train` and `tarn eval`: the loop around the library, and what it shows. */
+#include "command.h"
+
+#include "base/bytes.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The last step times; a ring, so that a long run needs no more memory than a short one. */
+#define TIMES 4096
+
+struct run {
+	struct tarn_session *session;
+	struct tarn_plan_info info;
+	struct tarn_metrics metrics;
+	struct tarn_evaluation evaluation;
+	double wall_ms[TIMES], cpu_ms[TIMES];
+	double start_ms, boot_ms;
+	double train_ms;          /* time in steps */
+	uint64_t samples, steps;  /* of this process */
+	/* since the last line */
+	double line_loss, line_accuracy, line_ms;
+	uint64_t line_samples;
+	bool json, terminal;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal_number)
+{
+	(void)signal_number;
+	if (interrupted)
+		_exit(TARN_EINTERRUPTED); /* the second one does not wait for the step */
+	interrupted = 1;
+}
+
+static double now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Sorts in place: the order is not needed any more. */
+static double median(double *value, uint64_t steps)
+{
+	size_t n = steps < TIMES ? (size_t)steps : TIMES;
+	if (!n)
+		return NAN;
+	qsort(value, n, sizeof *value, compare_doubles);
+	return (value[n / 2] + value[(n - 1) / 2]) / 2.0;
+}
+
+static uint64_t max_rss_bytes(void)
+{
+	struct rusage usage;
+	getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static void account(struct run *run)
+{
+	const struct tarn_metrics *m = &run->metrics;
+	run->wall_ms[run->steps % TIMES] = m->wall_ms;
+	run->cpu_ms[run->steps % TIMES] = m->cpu_ms;
+	run->steps++;
+	run->samples += m->samples;
+	run->train_ms += m->wall_ms;
+	run->line_ms += m->wall_ms;
+	run->line_samples += m->samples;
+	run->line_loss += m->loss * m->samples;
+	run->line_accuracy += m->accuracy * m->samples;
+}
+
+static void format_duration(double seconds, char *buffer, size_t size)
+{
+	unsigned long whole = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
+	if (whole >= 3600)
+		snprintf(buffer, size, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
+	else
+		snprintf(buffer, size, "%lu:%02lu", whole / 60, whole % 60);
+}
+
+static void print_progress(struct run *run, bool last_of_epoch)
+{
+	const struct tarn_metrics *m = &run->metrics;
+	double samples = (double)run->line_samples, rate = samples / run->line_ms * 1e3;
+	if (run->json) {
+		printf("{\"step\": %llu, \"epoch\": %u, ", (unsigned long long)m->step, m->epoch);
+		json_number("loss", run->line_loss / samples);
+		printf(", ");
+		json_number("accuracy", run->line_accuracy / samples);
+		printf(", ");
+		json_number("learning_rate", m->learning_rate);
+		printf(", ");
+		json_number("gradient_norm", m->gradient_norm);
+		printf(", ");
+		json_number("images_per_s", rate);
+		printf("}\n");
+	} else {
+		char eta[32], peak[BYTES_TEXT], budget[BYTES_TEXT] = "unlimited", accuracy[32] = "";
+		double left = run->train_ms / (double)run->steps * (double)(run->info.total_steps - m->step) * 1e-3;
+		format_duration(left, eta, sizeof eta);
+		if (run->info.budget_bytes != UINT64_MAX)
+			bytes_format(run->info.budget_bytes, budget, sizeof budget);
+		if (!isnan(run->line_accuracy))
+			snprintf(accuracy, sizeof accuracy, "  accuracy %5.2f %%", 100.0 * run->line_accuracy / samples);
+		printf("%sepoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s/%s%s",
+		       run->terminal ? "\r" : "", m->epoch + 1, (unsigned long long)m->step,
+		       (unsigned long long)run->info.total_steps, run->line_loss / samples, accuracy, rate, eta,
+		       bytes_format(run->info.peak_bytes, peak, sizeof peak), budget, run->terminal ? "\033[K" : "\n");
+		if (run->terminal && last_of_epoch)
+			printf("\n");
+	}
+	fflush(stdout);
+	run->line_ms = run->line_loss = run->line_accuracy = 0.0;
+	run->line_samples = 0;
+}
+
+static enum tarn_status evaluate(struct run *run)
+{
+	enum tarn_status st = tarn_evaluate(run->session, &run->evaluation);
+	const struct tarn_evaluation *e = &run->evaluation;
+	if (st || !e->samples || run->json)
+		return st;
+	if (isnan(e->accuracy))
+		printf("test  loss %.4f on %u samples\n", e->loss, e->samples);
+	else
+		printf("test  loss %.4f  accuracy %.2f %% on %u samples\n", e->loss, 100.0 * e->accuracy, e->samples);
+	fflush(stdout);
+	return TARN_OK;
+}
+
+static bool due(uint32_t every, const struct tarn_metrics *m)
+{
+	return every && m->epoch_end && (m->epoch + 1) % every == 0;
+}
+
+static enum tarn_status save(struct run *run)
+{
+	return run->info.snapshot[0] ? tarn_save(run->session, NULL) : TARN_OK;
+}
+
+static enum tarn_status train(struct run *run)
+{
+	enum tarn_status st = TARN_OK;
+	bool evaluated = false;
+	while (!st && !interrupted) {
+		st = tarn_step(run->session, &run->metrics);
+		if (st || !run->metrics.samples)
+			break;
+		evaluated = false;
+		account(run);
+		bool stop = run->metrics.finished || interrupted;
+		if (run->steps % run->info.log_every == 0 || run->metrics.epoch_end || stop)
+			print_progress(run, run->metrics.epoch_end || stop);
+		if (due(run->info.evaluate_every, &run->metrics)) {
+			st = evaluate(run);
+			evaluated = true;
+		}
+		if (!st && due(run->info.snapshot_every, &run->metrics) && !run->metrics.finished)
+			st = save(run);
+		if (run->metrics.finished)
+			break;
+	}
+	if (!st && !evaluated && !interrupted)
+		st = evaluate(run);
+	if (!st)
+		st = save(run);
+	return st;
+}
+
+static enum tarn_status print_result_json(struct run *run)
+{
+	uint64_t hash;
+	enum tarn_status st = tarn_weights_hash(run->session, &hash);
+	if (st)
+		return st;
+	const struct tarn_plan_info *info = &run->info;
+	printf("{\"steps\": %llu, ", (unsigned long long)run->metrics.step);
+	json_number("loss", run->steps ? run->metrics.loss : NAN);
+	printf(", ");
+	json_number("test_accuracy", run->evaluation.samples ? run->evaluation.accuracy : NAN);
+	printf(", ");
+	json_number("test_loss", run->evaluation.samples ? run->evaluation.loss : NAN);
+	printf(", \"peak_bytes\": %llu, \"transient_peak_bytes\": %llu, \"arena_bytes\": %llu, "
+	       "\"arena_touched_bytes\": %llu, \"max_rss_bytes\": %llu, ",
+	       (unsigned long long)info->peak_bytes, (unsigned long long)info->transient_peak_bytes,
+	       (unsigned long long)info->arena_bytes, (unsigned long long)tarn_arena_touched_bytes(run->session),
+	       (unsigned long long)max_rss_bytes());
+	json_limit("budget_bytes", info->budget_bytes);
+	printf(", ");
+	json_number("step_ms_median", median(run->wall_ms, run->steps));
+	printf(", ");
+	json_number("step_cpu_ms_median", median(run->cpu_ms, run->steps));
+	printf(", ");
+	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
+	printf(", ");
+	json_number("boot_ms", run->boot_ms);
+	printf(", \"threads\": %u, ", info->threads);
+	json_number("images_per_s", run->steps ? (double)run->samples / run->train_ms * 1e3 : NAN);
+	printf(", \"plan_checksum\": \"%016llx\", \"weights_hash\": \"%016llx\"}\n",
+	       (unsigned long long)info->plan_checksum, (unsigned long long)hash);
+	return TARN_OK;
+}
+
+static void print_result(struct run *run)
+{
+	const struct tarn_plan_info *info = &run->info;
+	char touched[BYTES_TEXT], arena[BYTES_TEXT], rss[BYTES_TEXT], total[32];
+	double measured = median(run->wall_ms, run->steps), planned = (double)info->step_ns * 1e-6;
+	format_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
+	printf("done in %s: %llu steps, %.0f images/s\n", total, (unsigned long long)run->metrics.step,
+	       run->steps ? (double)run->samples / run->train_ms * 1e3 : 0.0);
+	if (run->steps)
+		printf("  step        %.1f ms measured (median), %.1f ms planned (%+.0f %%)\n", measured, planned,
+		       100.0 * (planned - measured) / measured);
+	printf("  memory      %s of the arena's %s written; whole process %s\n",
+	       bytes_format(tarn_arena_touched_bytes(run->session), touched, sizeof touched),
+	       bytes_format(info->arena_bytes, arena, sizeof arena), bytes_format(max_rss_bytes(), rss, sizeof rss));
+	if (info->snapshot[0])
+		printf("  snapshot    %s\n", info->snapshot);
+}
+
+static void catch_interrupts(void)
+{
+	struct sigaction action = { .sa_handler = note_interrupt };
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static enum tarn_status open_run(struct run *run, const struct arguments *arguments)
+{
+	static char output[1 << 16];
+	setvbuf(stdout, output, _IOFBF, sizeof output); /* before boot, so that printing never allocates */
+	run->json = arguments->json;
+	run->terminal = !arguments->json && isatty(STDOUT_FILENO);
+	run->start_ms = now_ms();
+	enum tarn_status st = tarn_open(&arguments->options, &run->session);
+	if (st)
+		return st;
+	run->boot_ms = now_ms() - run->start_ms;
+	tarn_plan_info(run->session, &run->info);
+	return TARN_OK;
+}
+
+int command_train(int argc, char **argv)
+{
+	static struct run run;
+	struct arguments arguments;
+	enum tarn_status st = arguments_parse(argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_RUN, &arguments);
+	if (st)
+		return command_fail(st);
+	if (arguments.help) {
+		printf("tarn train CONFIG | --plan FILE [key=value ...] [--json] [--max-steps N] [--resume FILE] [--lockdown]\n");
+		return 0;
+	}
+	catch_interrupts();
+	st = open_run(&run, &arguments);
+	if (st)
+		return command_fail(st);
+	if (!run.json) {
+		print_plan_summary(run.session);
+		fflush(stdout);
+	}
+	st = train(&run);
+	if (!st && run.json)
+		st = print_result_json(&run);
+	else if (!st)
+		print_result(&run);
+	if (st)
+		command_fail(st);
+	if (!st && interrupted && !run.metrics.finished) {
+		fprintf(stderr, "tarn: stopped after step %llu%s%s\n", (unsigned long long)run.metrics.step,
+			run.info.snapshot[0] ? "; go on with --resume " : "", run.info.snapshot);
+		st = TARN_EINTERRUPTED;
+	}
+	tarn_close(run.session);
+	return (int)st;
+}
+
+int command_eval(int argc, char **argv)
+{
+	static struct run run;
+	struct arguments arguments;
+	enum tarn_status st =
+		arguments_parse(argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_WEIGHTS, &arguments);
+	if (st)
+		return command_fail(st);
+	if (arguments.help) {
+		printf("tarn eval CONFIG | --plan FILE --weights SNAPSHOT [key=value ...] [--json]\n");
+		return 0;
+	}
+	if (!arguments.options.resume_path) {
+		fprintf(stderr, "tarn: eval: which weights? Give --weights SNAPSHOT\n");
+		return TARN_EINVAL;
+	}
+	st = open_run(&run, &arguments);
+	if (!st)
+		st = evaluate(&run);
+	if (!st && run.json)
+		st = print_result_json(&run);
+	else if (!st && !run.evaluation.samples)
+		printf("the configuration has no test set\n");
+	tarn_close(run.session);
+	return st ? command_fail(st) : 0;
+}
