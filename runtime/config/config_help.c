@@ -64,16 +64,15 @@ static const char *default_text(const struct config_key *key)
 /* Words of a help text in lines of LINE_BYTES, each behind `indent` blanks. */
 static void print_wrapped(FILE *out, const char *text, int indent)
 {
-	size_t column = 0;
+	size_t column = 0, width = LINE_BYTES - (size_t)indent;
 	while (*text) {
 		size_t word = strcspn(text, " ");
-		if (column && column + 1 + word > LINE_BYTES - (size_t)indent) {
+		if (column && column + 1 + word > width) {
 			fputc('\n', out);
 			column = 0;
 		}
-		column += (size_t)fprintf(out, "%*s%.*s", column ? 1 : indent, "", (int)word, text);
-		if (column == (size_t)indent + word)
-			column -= (size_t)indent;
+		fprintf(out, "%*s%.*s", column ? 1 : indent, "", (int)word, text);
+		column += word + (column > 0);
 		text += word + (text[word] == ' ');
 	}
 	fputc('\n', out);

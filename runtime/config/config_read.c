@@ -1,7 +1,6 @@
 /* config_read.c - a tree of values into struct config: types, ranges, defaults, checks across keys. */
 #include "config/config_internal.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -243,9 +242,10 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 	for (size_t i = 0; i < sizeof npy / sizeof *npy && config->data.type == DATA_NPY; i++)
 		if (!config_node(root, npy[i].path))
 			*npy[i].field = npy[i].file;
-	if (!config->data.samples)
-		config->data.samples =
-			config->data.type == DATA_HASH ? config->data.batch : DEFAULT_SYNTHETIC_SAMPLES;
+	if (!config->data.samples && config->data.type == DATA_HASH)
+		config->data.samples = config->data.batch;
+	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
+		config->data.samples = DEFAULT_SYNTHETIC_SAMPLES;
 	return TARN_OK;
 }
 

@@ -345,7 +345,7 @@ static bool run_op(struct replay *r, uint32_t o)
 {
 	const struct problem *p = r->p;
 	uint32_t taken = VALUE_NONE;
-	if (r->steps == r->max_steps || (r->options->policy == REPLAY_BUDGET && !make_room(r, o, &taken)))
+	if (r->steps >= r->max_steps || r->steps >= r->options->max_steps || (r->options->policy == REPLAY_BUDGET && !make_room(r, o, &taken)))
 		return false;
 	r->step[r->steps++] = o;
 	r->ran[o] = 1;

@@ -31,6 +31,7 @@ struct replay_options {
 	double bytes_power, distance_power;
 	double noise;           /* scores are multiplied by e^(noise * u), u in [-1, 1) from `seed` */
 	uint64_t seed;
+	uint32_t max_steps;     /* longer schedules are given up; at most what replay_init was told */
 };
 
 struct replay; /* scratch for one order, used again and again */

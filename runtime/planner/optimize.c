@@ -1,0 +1,235 @@
+/* optimize.c - many starts, then polishing and search. */
+#include "planner/optimize.h"
+
+#include "planner/order.h"
+#include "planner/search.h"
+
+#include <string.h>
+
+/* Steps that the replays of one question may run, all together. */
+#define LEAST_PEAK_WORK 400000u
+#define LEAST_TIME_WORK 60000u
+/* Steps that are measured while one start is polished. */
+#define POLISH_WORK 300000u
+/* Rounds of the search times ops. */
+#define SEARCH_WORK 700000u
+
+/* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
+static uint64_t largest_step(const struct dependence *d)
+{
+	const struct problem *p = d->problem;
+	uint64_t largest = 0;
+	for (uint32_t o = 0; o < p->ops; o++) {
+		if (!d->needed[o])
+			continue;
+		const struct problem_op *op = &p->op[o];
+		uint64_t bytes = op->workspace;
+		bool in_place = false;
+		for (uint32_t i = 0; i < op->inputs; i++) {
+			bytes += p->value[problem_inputs(p, o)[i]].bytes;
+			in_place |= i < 32 && op->in_place >> i & 1 && op->outputs &&
+				    p->value[problem_inputs(p, o)[i]].bytes == p->value[problem_outputs(p, o)[0]].bytes;
+		}
+		for (uint32_t i = in_place; i < op->outputs; i++)
+			bytes += p->value[problem_outputs(p, o)[i]].bytes;
+		if (bytes > largest)
+			largest = bytes;
+	}
+	return largest;
+}
+
+/* Chains of n ops can be recomputed from their head for each reader in n^2 / 2 steps; large problems get less. */
+static uint32_t step_limit(uint32_t ops)
+{
+	uint64_t all = (uint64_t)ops * ops / 2 + 4 * (uint64_t)ops + 64;
+	uint64_t most = 16 * (uint64_t)ops > 200000 ? 16 * (uint64_t)ops : 200000;
+	uint64_t limit = all < most ? all : most;
+	return limit < UINT32_MAX / 4 ? (uint32_t)limit : UINT32_MAX / 4;
+}
+
+enum tarn_status candidate_init(struct candidate *candidate, const struct optimizer *optimizer, struct host_arena *arena)
+{
+	*candidate = (struct candidate){ .step = HOST_ARRAY(arena, optimizer->max_steps, uint32_t) };
+	return candidate->step ? TARN_OK : TARN_ENOMEM;
+}
+
+void candidate_copy(struct candidate *to, const struct candidate *from)
+{
+	memcpy(to->step, from->step, from->steps * sizeof *to->step);
+	to->steps = from->steps;
+	to->peak_bytes = from->peak_bytes;
+	to->time_ns = from->time_ns;
+}
+
+enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, struct host_arena *arena)
+{
+	*k = (struct optimizer){ .problem = problem };
+	enum tarn_status st = dependence_find(problem, arena, &k->dependence);
+	if (st)
+		return st;
+	k->order = HOST_ARRAY(arena, k->dependence.needed_ops, uint32_t);
+	if (!k->order)
+		return TARN_ENOMEM;
+	st = order_find(&k->dependence, arena, k->order);
+	if (st)
+		return st;
+	k->bound = largest_step(&k->dependence);
+	k->max_steps = step_limit(k->dependence.needed_ops);
+	for (uint32_t o = 0; o < problem->ops; o++)
+		k->any_forward |= problem->op[o].forward;
+	st = replay_init(&k->dependence, k->order, k->max_steps, arena, &k->replay);
+	if (!st)
+		st = meter_init(&k->meter, problem, k->max_steps, arena);
+	if (!st)
+		st = polisher_init(&k->polisher, &k->meter, arena);
+	if (!st)
+		st = search_init(&k->dependence, &k->meter, &k->polisher, arena, &k->search);
+	if (!st)
+		st = candidate_init(&k->trial, k, arena);
+	if (!st)
+		st = candidate_init(&k->other, k, arena);
+	return st;
+}
+
+static bool measure(struct optimizer *k, struct candidate *c)
+{
+	if (!meter_measure(&k->meter, c->step, c->steps))
+		return false;
+	c->peak_bytes = k->meter.peak_bytes;
+	c->time_ns = k->meter.time_ns;
+	return true;
+}
+
+void optimizer_keep_all(struct optimizer *k, struct candidate *out)
+{
+	out->steps = k->dependence.needed_ops;
+	memcpy(out->step, k->order, out->steps * sizeof *out->step);
+	measure(k, out);
+}
+
+bool optimizer_replay(struct optimizer *k, const struct replay_options *options, struct candidate *out)
+{
+	struct candidate *trial = &k->trial;
+	bool fits = replay_run(k->replay, options, trial->step, &trial->steps);
+	k->replay_work += k->dependence.needed_ops;
+	if (!fits)
+		return false;
+	k->replay_work += trial->steps;
+	polish_useless_runs(&k->polisher, trial->step, &trial->steps);
+	if (!measure(k, trial) || trial->peak_bytes > options->budget)
+		return false;
+	candidate_copy(out, trial);
+	return true;
+}
+
+/* Ways to weigh what is given up; none is best everywhere. */
+struct start {
+	double bytes_power, distance_power, noise;
+	bool forward_only;
+};
+static const struct start starts[] = {
+	{ 1, 1, 0, true },   { 1, 1, 0, false },	 { 1, 2, 0, true },   { 1, 0.5, 0, true },	   { 0.5, 1, 0, true },
+	{ 1, 0, 0, true },   { 1, 2, 0, false },	 { 0, 1, 0, true },   { 1, 1, 0.3, true },	   { 1, 1, 0.3, false },
+	{ 1, 1, 0.3, true }, { 1, 0.5, 0.5, true },	 { 1, 2, 0.3, true }, { 0.5, 0.5, 0.2, true },	   { 1, 1, 0.6, true },
+	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
+};
+#define STARTS (sizeof starts / sizeof *starts)
+
+static struct replay_options options_of(const struct optimizer *k, uint32_t i, uint64_t budget, uint32_t max_steps)
+{
+	const struct start *start = &starts[i];
+	return (struct replay_options){
+		.policy = REPLAY_BUDGET,
+		.budget = budget,
+		.forward_only = start->forward_only,
+		.bytes_power = start->bytes_power,
+		.distance_power = start->distance_power,
+		.noise = start->noise,
+		.seed = i,
+		.max_steps = max_steps < k->max_steps ? max_steps : k->max_steps,
+	};
+}
+
+/* Without hints all values may be given up, and starts that ask for forward values alone say nothing new. */
+static bool start_applies(const struct optimizer *k, uint32_t i)
+{
+	return k->any_forward || !starts[i].forward_only;
+}
+
+/* Rounds of the search: as many as tiny problems need, and about constant work for large ones. */
+static uint32_t search_rounds(const struct optimizer *k)
+{
+	uint32_t ops = k->dependence.needed_ops + 1;
+	uint32_t few = 20 * ops, work = SEARCH_WORK / ops;
+	return few < work ? few : work;
+}
+
+static uint32_t shorter_limit(const struct optimizer *k, uint32_t times)
+{
+	uint64_t limit = (uint64_t)times * k->dependence.needed_ops + 256;
+	return limit < k->max_steps ? (uint32_t)limit : k->max_steps;
+}
+
+/* Bisects the budget of one start between the bound and the best peak so far. */
+static void lower_peak_with(struct optimizer *k, uint32_t i, uint32_t max_steps, struct candidate *best)
+{
+	uint64_t low = k->bound, grain = (best->peak_bytes - low) / 256 + 64;
+	uint64_t budget = best->peak_bytes - grain;
+	while (best->peak_bytes > low + grain) {
+		struct replay_options options = options_of(k, i, budget, max_steps);
+		if (!optimizer_replay(k, &options, best))
+			low = budget;
+		budget = low + (best->peak_bytes - low) / 2;
+	}
+}
+
+/* Asks the search for less and less, a thirty-second of what is above the bound at first. */
+static void lower_peak_by_search(struct optimizer *k, struct candidate *best)
+{
+	uint64_t cut = (best->peak_bytes - k->bound) / 32;
+	for (uint32_t round = 0; round < 12 && cut >= 64; round++) {
+		struct search_goal goal = { .limit = best->peak_bytes - cut,
+					    .penalty_ns = 1,
+					    .rounds = search_rounds(k) / 4,
+					    .seed = round };
+		candidate_copy(&k->other, best);
+		if (search_run(k->search, &goal, k->other.step, &k->other.steps) && measure(k, &k->other)) {
+			candidate_copy(best, &k->other);
+			cut = cut * 2;
+			if (cut > best->peak_bytes - k->bound)
+				cut = best->peak_bytes - k->bound;
+		} else {
+			cut /= 4;
+		}
+	}
+}
+
+void optimizer_least_peak(struct optimizer *k, struct candidate *best)
+{
+	k->replay_work = 0;
+	for (uint32_t i = 0; i < STARTS && best->peak_bytes > k->bound; i++)
+		if (start_applies(k, i) && (!i || k->replay_work < LEAST_PEAK_WORK))
+			lower_peak_with(k, i, shorter_limit(k, 8), best);
+	lower_peak_by_search(k, best);
+}
+
+void optimizer_least_time(struct optimizer *k, uint64_t limit, bool quick, struct candidate *best)
+{
+	k->replay_work = 0;
+	uint64_t work = quick ? LEAST_TIME_WORK / 16 : LEAST_TIME_WORK;
+	for (uint32_t i = 0; i < (quick ? 3 : STARTS); i++) {
+		struct replay_options options = options_of(k, i, limit, shorter_limit(k, 8));
+		if (!start_applies(k, i) || (i && k->replay_work > work) || !optimizer_replay(k, &options, &k->other))
+			continue;
+		polish_schedule(&k->polisher, limit, POLISH_WORK / k->other.steps, k->other.step, &k->other.steps);
+		if (measure(k, &k->other) && k->other.time_ns < best->time_ns)
+			candidate_copy(best, &k->other);
+	}
+	if (quick || best->time_ns == k->dependence.base_time_ns)
+		return;
+	struct search_goal goal = { .limit = limit, .penalty_ns = 1, .rounds = search_rounds(k), .seed = 1 };
+	candidate_copy(&k->other, best);
+	if (search_run(k->search, &goal, k->other.step, &k->other.steps) && measure(k, &k->other) &&
+	    k->other.time_ns < best->time_ns)
+		candidate_copy(best, &k->other);
+}

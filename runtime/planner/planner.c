@@ -1,0 +1,245 @@
+/* planner.c - strategies, the least budget, and the loop between scheduling and packing. */
+#include "planner/planner.h"
+
+#include "base/bytes.h"
+#include "planner/optimize.h"
+#include "planner/strategies.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Times a schedule that fits by its sum of live bytes is asked to be smaller because its packing does not fit. */
+#define PACK_ATTEMPTS 6u
+/* Orders of placement tried, times buffers. */
+#define PACK_WORK 200000u
+
+struct planning {
+	const struct planner_request *request;
+	struct optimizer optimizer;
+	struct host_arena *scratch;
+	struct candidate none, least, best, trial;
+	uint64_t none_height, least_height;
+	struct planner_result *result;
+};
+
+/* Height of a schedule's packing; *goal: high enough to stop at. */
+static enum tarn_status height_of(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
+{
+	struct host_mark mark = host_arena_mark(k->scratch);
+	struct schedule schedule = { .step = c->step, .steps = c->steps };
+	struct expansion expansion;
+	enum tarn_status st = schedule_expand(k->request->problem, &schedule, k->scratch, &expansion);
+	if (st)
+		goto out;
+	st = TARN_ENOMEM;
+	uint64_t load, *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
+	if (offset)
+		st = pack_buffers(expansion.buffer, expansion.buffers, goal, PACK_WORK / (expansion.buffers + 1), k->scratch,
+				  offset, height, &load);
+out:
+	host_arena_release(k->scratch, mark);
+	return st;
+}
+
+/* The plan of `c` into the result, from the caller's arena. */
+static enum tarn_status fill_result(struct planning *k, const struct candidate *c, uint64_t goal, struct host_arena *arena)
+{
+	struct planner_result *r = k->result;
+	r->schedule.step = HOST_ARRAY(arena, c->steps, uint32_t);
+	if (!r->schedule.step)
+		return TARN_ENOMEM;
+	memcpy(r->schedule.step, c->step, c->steps * sizeof *c->step);
+	r->schedule.steps = c->steps;
+	enum tarn_status st = schedule_expand(k->request->problem, &r->schedule, arena, &r->expansion);
+	if (st)
+		return st;
+	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
+	if (!r->offset)
+		return TARN_ENOMEM;
+	uint64_t load;
+	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, goal, PACK_WORK / (r->expansion.buffers + 1),
+			  k->scratch, r->offset, &r->height, &load);
+	r->time_ns = r->expansion.time_ns;
+	return st;
+}
+
+/* A schedule of the fixed strategy; false when it has none, or one with a higher peak than keeping everything. */
+static bool fixed_schedule(struct planning *k, const struct replay_options *options)
+{
+	struct candidate *best = &k->best;
+	return optimizer_replay(&k->optimizer, options, best) && best->peak_bytes <= k->none.peak_bytes;
+}
+
+static enum tarn_status plan_fixed(struct planning *k)
+{
+	const struct problem *p = k->request->problem;
+	uint8_t *keep = HOST_ARRAY(k->scratch, p->values, uint8_t);
+	enum tarn_status st = keep ? TARN_OK : TARN_ENOMEM;
+	struct replay_options options = {
+		.policy = REPLAY_KEEP, .budget = UINT64_MAX, .keep = keep, .max_steps = UINT32_MAX
+	};
+	switch (k->request->strategy) {
+	case STRATEGY_MEMORY_POOR:
+		options.policy = REPLAY_FORGET;
+		break;
+	case STRATEGY_SQRT:
+		if (!st)
+			st = strategy_keep_sqrt(&k->optimizer.dependence, k->optimizer.order, k->scratch, keep);
+		break;
+	case STRATEGY_SPEED:
+		if (!st)
+			strategy_keep_heavy(p, keep);
+		break;
+	default:
+		options.keep = k->request->keep;
+	}
+	if (st)
+		return st;
+	if (!fixed_schedule(k, &options)) {
+		candidate_copy(&k->best, &k->none);
+		k->result->fell_back = true;
+	}
+	return TARN_OK;
+}
+
+/* Plans for a few limits below the budget, each a start for the next, so that more memory does not cost time. */
+static enum tarn_status climb_ladder(struct planning *k)
+{
+	uint64_t budget = k->request->budget, height, low = k->least_height;
+	uint64_t rungs = k->optimizer.dependence.needed_ops > 3000 ? 2 : 8;
+	for (uint64_t rung = 1; rung < rungs; rung++) {
+		uint64_t limit = low + (k->none_height - low) / rungs * rung;
+		if (limit > budget)
+			return TARN_OK;
+		candidate_copy(&k->trial, &k->best);
+		optimizer_least_time(&k->optimizer, limit, true, &k->trial);
+		if (k->trial.time_ns == k->best.time_ns)
+			continue;
+		enum tarn_status st = height_of(k, &k->trial, budget, &height);
+		if (st)
+			return st;
+		if (height <= budget)
+			candidate_copy(&k->best, &k->trial);
+	}
+	return TARN_OK;
+}
+
+/* The least time whose packing fits the budget. When a packing is too high, the schedule is asked to be smaller. */
+static enum tarn_status plan_auto(struct planning *k)
+{
+	uint64_t budget = k->request->budget, limit = budget, height;
+	if (budget >= k->none_height) {
+		candidate_copy(&k->best, &k->none);
+		return TARN_OK;
+	}
+	candidate_copy(&k->best, &k->least);
+	enum tarn_status st = climb_ladder(k);
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		candidate_copy(&k->trial, &k->best);
+		optimizer_least_time(&k->optimizer, limit, false, &k->trial);
+		if (k->trial.time_ns == k->best.time_ns)
+			break;
+		st = height_of(k, &k->trial, budget, &height);
+		if (!st && height <= budget) {
+			candidate_copy(&k->best, &k->trial);
+			break;
+		}
+		if (limit <= height - budget)
+			break;
+		limit -= height - budget;
+	}
+	return st;
+}
+
+static enum tarn_status find_least(struct planning *k)
+{
+	optimizer_keep_all(&k->optimizer, &k->none);
+	enum tarn_status st = height_of(k, &k->none, 0, &k->none_height);
+	if (st)
+		return st;
+	candidate_copy(&k->least, &k->none);
+	optimizer_least_peak(&k->optimizer, &k->least);
+	st = height_of(k, &k->least, 0, &k->least_height);
+	if (!st && k->least_height >= k->none_height) {
+		candidate_copy(&k->least, &k->none);
+		k->least_height = k->none_height;
+	}
+	return st;
+}
+
+static enum tarn_status plan_strategy(struct planning *k)
+{
+	switch (k->request->strategy) {
+	case STRATEGY_AUTO:
+		return plan_auto(k);
+	case STRATEGY_NONE:
+		candidate_copy(&k->best, &k->none);
+		return TARN_OK;
+	case STRATEGY_MIN:
+		candidate_copy(&k->best, &k->least);
+		return TARN_OK;
+	default:
+		return plan_fixed(k);
+	}
+}
+
+static enum tarn_status fail_budget(uint64_t budget, uint64_t needed, const struct planner_result *result)
+{
+	char asked[BYTES_TEXT], own[BYTES_TEXT], least[BYTES_TEXT], all[BYTES_TEXT];
+	bytes_format(budget, asked, sizeof asked);
+	bytes_format(needed, own, sizeof own);
+	bytes_format(result->min_budget, least, sizeof least);
+	bytes_format(result->none_height, all, sizeof all);
+	return tarn_fail(TARN_EBUDGET,
+			 "%s (%" PRIu64 " bytes) for activations is too little: this strategy needs %s (%" PRIu64
+			 " bytes), the least possible is %s (%" PRIu64 " bytes), keeping everything takes %s",
+			 asked, budget, own, needed, least, result->min_budget, all);
+}
+
+/* Everything up to the sequence of steps in k->best. */
+static enum tarn_status plan_steps(struct planning *k)
+{
+	const struct planner_request *request = k->request;
+	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, k->scratch);
+	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial };
+	for (size_t i = 0; !st && i < sizeof all / sizeof *all; i++)
+		st = candidate_init(all[i], &k->optimizer, k->scratch);
+	if (!st)
+		st = find_least(k);
+	if (st)
+		return st;
+	k->result->base_time_ns = k->optimizer.dependence.base_time_ns;
+	k->result->none_peak = k->none.peak_bytes;
+	k->result->none_height = k->none_height;
+	k->result->min_budget = k->least_height;
+	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO)
+		return fail_budget(request->budget, k->least_height, k->result);
+	return plan_strategy(k);
+}
+
+enum tarn_status planner_run(const struct planner_request *request, struct host_arena *arena,
+			     struct planner_result *result)
+{
+	*result = (struct planner_result){ 0 };
+	enum tarn_status st = problem_check(request->problem);
+	if (st)
+		return st;
+	struct planning k = { .request = request, .result = result, .scratch = arena };
+	/* Scratch comes from `arena` and is given back; only the steps cross over to the result. */
+	struct host_mark mark = host_arena_mark(arena);
+	struct host_arena carried;
+	host_arena_init(&carried);
+	struct candidate best = { 0 };
+	st = plan_steps(&k);
+	if (!st && !(best.step = HOST_ARRAY(&carried, k.best.steps, uint32_t)))
+		st = TARN_ENOMEM;
+	if (!st)
+		candidate_copy(&best, &k.best);
+	host_arena_release(arena, mark);
+	if (!st)
+		st = fill_result(&k, &best, 0, arena);
+	host_arena_fini(&carried);
+	if (!st && result->height > request->budget)
+		st = fail_budget(request->budget, result->height, result);
+	return st;
+}

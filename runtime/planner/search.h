@@ -1,0 +1,31 @@
+/*
+ * search.h - large-neighbourhood search over schedules with an exact subset dynamic programme.
+ *
+ * A round frees a few ops: all their runs leave the schedule, every other run stays where it is. A table over the sets of
+ * freed values that are live sweeps the schedule and finds where to run the freed ops so that every reader is served
+ * at the least time, and the peak stays below the limit. The schedule the round began with is one of the
+ * possibilities, so a round never makes it worse; equal ones are taken, to drift.
+ */
+#ifndef TARN_PLANNER_SEARCH_H
+#define TARN_PLANNER_SEARCH_H
+
+#include "planner/dependence.h"
+#include "planner/polish.h"
+
+struct search;
+
+struct search_goal {
+	uint64_t limit;    /* of the peak, bytes */
+	double penalty_ns; /* for each byte above the limit at each step; grows while the search stalls above it */
+	uint32_t rounds;
+	uint64_t seed;
+};
+
+/* `meter` and `polisher` are borrowed. */
+enum tarn_status search_init(const struct dependence *dependence, struct meter *meter, struct polisher *polisher,
+			     struct host_arena *arena, struct search **out);
+
+/* Works in place on a legal schedule. True when the result's peak is within the limit: then it is the fastest seen. */
+bool search_run(struct search *search, const struct search_goal *goal, uint32_t *step, uint32_t *steps);
+
+#endif
