@@ -32,6 +32,7 @@ CLANG ?= clang
 CLANG_FORMAT ?= clang-format
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
+TORCH_PYTHON ?= python3
 
 comma := ,
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
@@ -140,7 +141,7 @@ help:
 	@echo '  analyze            cppcheck'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
-	@echo '  bench-peers        the same networks in other frameworks'
+	@echo '  bench-peers        the same networks in PyTorch; TORCH_PYTHON names a python that has it'
 	@echo
 	@echo 'Variables (CC, CFLAGS, BUILD, KCONFIG_CONFIG, SAN, WERROR, V ...) are explained at the head of the Makefile.'
 
@@ -171,7 +172,7 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layers*.c runtime/graph/fuse*.c \
+src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c)
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
@@ -336,10 +337,11 @@ $(bench-programs): $(BUILD)/bench/%: $(BUILD)/obj/tools/bench/%.o $(internal) $(
 
 .PHONY: bench bench-peers
 bench: all $(bench-programs)
-	@set -e; for program in $(bench-programs) $(wildcard tools/bench/bench_*.sh); do \
-		echo "== $$program"; BUILD='$(BUILD)' $$program; done
+	@set -e; for program in $(bench-programs); do echo "== $$program"; $$program; done
+	@set -e; for script in $(filter-out %/bench_peers.py,$(wildcard tools/bench/bench_*.py)); do \
+		echo "== $$script"; $(PYTHON) $$script $(BUILD)/tarn $(ARGS); done
 bench-peers: all
-	@BUILD='$(BUILD)' tools/bench/peers.sh
+	@$(TORCH_PYTHON) tools/bench/bench_peers.py $(BUILD)/tarn $(ARGS)
 
 # ---- Installing ----
 .PHONY: install

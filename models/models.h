@@ -1,23 +1,26 @@
 /*
  * models.h - network builders, one family a file.
  *
- * A family turns `model: {family: NAME, ...}` into layers. It reads its parameters with the typed readers of
- * yaml_tree.h through model_integer() and friends, which also note which keys were read: a key that no family
- * knows is an error with "did you mean".
+ * A family turns `model: {family: NAME, ...}` into layers. Its parameters are integers, described by a table that drives
+ * reading, ranges, defaults, "did you mean" and help. Parameters are created in the order in which the same network in
+ * PyTorch has them, so that `network.init: hash` gives both the same weights.
  */
 #ifndef TARN_MODELS_H
 #define TARN_MODELS_H
 
+#include "config/yaml_tree.h"
 #include "graph/layers.h"
 
 struct model_key {
 	const char *name;
-	double low, high, fallback; /* range and default of a number; fallback NAN: required */
+	uint32_t low, high, fallback; /* range, both included, and default */
 	const char *help;
 };
 
+#define MODEL_MAX_KEYS 16
+
 struct model_values {
-	double value[16]; /* in the order of the family's keys */
+	uint32_t value[MODEL_MAX_KEYS]; /* in the order of the family's keys */
 };
 
 struct model_family {
@@ -37,7 +40,7 @@ extern const struct model_family resnet_family; /* resnet.c: CIFAR family, depth
 extern const struct model_family *const model_families[];
 extern const uint32_t model_families_count;
 
-/* Reads the parameters from the config's `model:` node and builds the family. */
+/* Reads the parameters from the config's `model:` node and builds the family. Errors name file, line and column. */
 enum tarn_status model_build(struct network *net, const struct yaml_node *model, uint32_t classes, uint32_t x,
 			     uint32_t *y);
 void models_help(FILE *out);

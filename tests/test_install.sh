@@ -49,6 +49,12 @@ links_static() {
 }
 expect "a program links with the static library" links_static
 
+example_builds() {
+	# shellcheck disable=SC2046,SC2086
+	$CC -Wall -Wextra -Werror $sanitize -o "$directory/example" docs/example.c $(pkg-config --cflags --libs tarn)
+}
+expect "the documented example builds against the installed tree" example_builds
+
 header_is_strict() {
 	printf '#include <tarn.h>\nint main(void) { return 0; }\n' >"$directory/header.c"
 	# shellcheck disable=SC2046

@@ -148,6 +148,13 @@ static bool due(uint32_t every, const struct tarn_metrics *m)
 	return every && m->epoch_end && (m->epoch + 1) % every == 0;
 }
 
+/* After every log_every steps, and at the end of an epoch. */
+static bool line_due(const struct run *run)
+{
+	uint32_t every = run->info.log_every;
+	return run->metrics.epoch_end || (every && run->metrics.step % every == 0);
+}
+
 static enum tarn_status save(struct run *run)
 {
 	return run->info.snapshot[0] ? tarn_save(run->session, NULL) : TARN_OK;
@@ -164,7 +171,7 @@ static enum tarn_status train(struct run *run)
 		evaluated = false;
 		account(run);
 		bool stop = run->metrics.finished || interrupted;
-		if (run->steps % run->info.log_every == 0 || run->metrics.epoch_end || stop)
+		if (line_due(run) || stop)
 			print_progress(run, run->metrics.epoch_end || stop);
 		if (due(run->info.evaluate_every, &run->metrics)) {
 			st = evaluate(run);

@@ -36,6 +36,10 @@ static struct axes merged_axes(const struct kernel *kernel)
 		axes.length[axes.count] = x->dim[source[i]];
 		axes.from[axes.count++] = stride[source[i]];
 	}
+	if (!axes.count) { /* a scalar is a vector of one */
+		axes.count = 1;
+		axes.length[0] = axes.from[0] = 1;
+	}
 	step = 1;
 	for (uint32_t i = axes.count; i-- > 0;) {
 		axes.to[i] = step;

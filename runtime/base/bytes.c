@@ -49,14 +49,16 @@ static enum tarn_status unknown_unit(const char *text, const char *unit)
 	char lower = (char)tolower((unsigned char)unit[0]), upper = (char)toupper((unsigned char)unit[0]);
 	if (strchr("kmgt", lower) && !unit[1])
 		return tarn_fail(TARN_EINVAL,
-				 "size \"%s\": \"%s\" could mean %cB (powers of 1000) or %ciB (powers of 1024); write one of them",
+				 "size \"%s\": \"%s\" could mean %cB (powers of 1000) or %ciB (powers of 1024); write "
+				 "one of them",
 				 text, unit, lower == 'k' ? lower : upper, upper);
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (!strcasecmp(unit, units[i].name))
-			return tarn_fail(TARN_EINVAL, "size \"%s\": unknown unit \"%s\", did you mean \"%s\"?", text, unit,
-					 units[i].name);
-	return tarn_fail(TARN_EINVAL, "size \"%s\": unknown unit \"%s\"; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB",
-			 text, unit);
+			return tarn_fail(TARN_EINVAL, "size \"%s\": unknown unit \"%s\", did you mean \"%s\"?", text,
+					 unit, units[i].name);
+	return tarn_fail(TARN_EINVAL,
+			 "size \"%s\": unknown unit \"%s\"; units are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB", text,
+			 unit);
 }
 
 static enum tarn_status not_a_size(const char *text)

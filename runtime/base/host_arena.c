@@ -98,8 +98,9 @@ char *host_arena_text(struct host_arena *arena, const char *text)
 char *host_arena_printf(struct host_arena *arena, const char *format, ...)
 {
 	va_list arguments;
+	char none[1];
 	va_start(arguments, format);
-	int length = vsnprintf(NULL, 0, format, arguments);
+	int length = vsnprintf(none, sizeof none, format, arguments);
 	va_end(arguments);
 	char *text = host_arena_alloc(arena, (size_t)length + 1, 1);
 	if (!text)

@@ -31,8 +31,8 @@ static enum tarn_status put_line(struct yaml_node *root, char *line, const char 
 	*equals = '\0';
 	const struct yaml_node *before = config_node(root, line);
 	if (before)
-		return tarn_fail(TARN_EINVAL, "%s:%u:1: duplicate key \"%s\"; it was first given in line %u", name, number,
-				 yaml_shown(line, shown, sizeof shown), before->line);
+		return tarn_fail(TARN_EINVAL, "%s:%u:1: duplicate key \"%s\"; it was first given in line %u", name,
+				 number, yaml_shown(line, shown, sizeof shown), before->line);
 	if (!config_find_key(line) || config_find_key(line)->type == CONFIG_NODE)
 		return tarn_fail(TARN_EINVAL, "%s:%u:1: unknown key \"%s\"", name, number,
 				 yaml_shown(line, shown, sizeof shown));

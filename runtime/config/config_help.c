@@ -18,10 +18,16 @@ static size_t section_bytes(const char *path)
 static const char *type_name(const struct config_key *key)
 {
 	static const char *const names[] = {
-		[CONFIG_TEXT] = "text",	      [CONFIG_REAL] = "number",		    [CONFIG_INTEGER] = "whole number",
-		[CONFIG_BOOL] = "yes or no",  [CONFIG_BYTES] = "size",		    [CONFIG_CHOICE] = "choice",
-		[CONFIG_TEXT_LIST] = "list of text", [CONFIG_REAL_LIST] = "list of numbers",
-		[CONFIG_SIZE_LIST] = "list of whole numbers", [CONFIG_NODE] = "list or map",
+		[CONFIG_TEXT] = "text",
+		[CONFIG_REAL] = "number",
+		[CONFIG_INTEGER] = "whole number",
+		[CONFIG_BOOL] = "yes or no",
+		[CONFIG_BYTES] = "size",
+		[CONFIG_CHOICE] = "choice",
+		[CONFIG_TEXT_LIST] = "list of text",
+		[CONFIG_REAL_LIST] = "list of numbers",
+		[CONFIG_SIZE_LIST] = "list of whole numbers",
+		[CONFIG_NODE] = "list or map",
 	};
 	return key->type == CONFIG_NODE ? key->unit : names[key->type];
 }
@@ -158,7 +164,8 @@ enum tarn_status config_help(FILE *out, const char *key)
 {
 	if (!key) {
 		fputs("A configuration is one YAML file. Every key can also be given on the command line, as in\n"
-		      "memory.budget=\"24 MiB\"; what is given there wins over the file. GB = 10^9 bytes, GiB = 2^30.\n\n",
+		      "memory.budget=\"24 MiB\"; what is given there wins over the file. GB = 10^9 bytes, GiB = "
+		      "2^30.\n\n",
 		      out);
 		each_section(out, print_section);
 		return TARN_OK;
@@ -216,15 +223,20 @@ static void markdown_section(FILE *out, const char *section)
 
 void config_markdown(FILE *out)
 {
-	fputs("A run is described by one YAML file. Its keys are grouped in maps; a key is named here by its path, so that\n"
+	fputs("A run is described by one YAML file. Its keys are grouped in maps; a key is named here by its path, so "
+	      "that\n"
 	      "`memory.budget` is written\n\n"
 	      "```yaml\nmemory:\n  budget: 24 MiB\n```\n\n"
-	      "and on the command line `memory.budget=\"24 MiB\"`. What the command line says wins over the file, the file\n"
-	      "over the default. `model.` can be reached too: `model.depth=20`. Lists are written `data.mean=[0.28]`.\n\n"
-	      "Sizes carry a unit: B, kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of 1024. Plain digits\n"
+	      "and on the command line `memory.budget=\"24 MiB\"`. What the command line says wins over the file, the "
+	      "file\n"
+	      "over the default. `model.` can be reached too: `model.depth=20`. Lists are written "
+	      "`data.mean=[0.28]`.\n\n"
+	      "Sizes carry a unit: B, kB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of 1024. Plain "
+	      "digits\n"
 	      "are bytes. A letter alone (`4G`) is refused, as it could mean both. Numbers may be written `1e-3`.\n"
 	      "Yes-or-no keys take true, false, yes and no; everywhere else these are plain words.\n\n"
-	      "An unknown key, a key given twice, a value of the wrong kind or out of range, and a key without effect are\n"
+	      "An unknown key, a key given twice, a value of the wrong kind or out of range, and a key without effect "
+	      "are\n"
 	      "errors with file, line and column. Anchors and aliases work; tags and merge keys are refused.\n\n",
 	      out);
 	each_section(out, markdown_section);

@@ -180,11 +180,11 @@ static enum tarn_status fail_unknown(const struct yaml_node *node, const char *p
 	char shown[YAML_PATH], suggestion[CONFIG_SUGGESTION];
 	yaml_shown(path, shown, sizeof shown);
 	if (strchr(node->key, '.'))
-		return yaml_fail_key(node, "unknown key \"%s\"; write one map inside the other instead of a point, "
-					   "as in memory: {budget: 24 MiB}",
+		return yaml_fail_key(node,
+				     "unknown key \"%s\"; write one map inside the other instead of a point, "
+				     "as in memory: {budget: 24 MiB}",
 				     shown);
-	return yaml_fail_key(node, "unknown key \"%s\"%s", shown,
-			     config_suggest(path, suggestion, sizeof suggestion));
+	return yaml_fail_key(node, "unknown key \"%s\"%s", shown, config_suggest(path, suggestion, sizeof suggestion));
 }
 
 static enum tarn_status check_section(const struct yaml_node *node, const char *section)

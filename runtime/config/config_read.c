@@ -77,10 +77,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 				       budget ? ", or unlimited" : "");
 	bool bare = !node->text[strspn(node->text, "+0123456789 \t")];
 	if (!budget && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
-		return yaml_fail_value(node, "%llu bytes are too few for any fast kernel; did you mean %llu MiB? "
-					     "(write %llu B if not)",
-				       (unsigned long long)bytes, (unsigned long long)bytes,
-				       (unsigned long long)bytes);
+		return yaml_fail_value(node,
+				       "%llu bytes are too few for any fast kernel; did you mean %llu MiB? "
+				       "(write %llu B if not)",
+				       (unsigned long long)bytes, (unsigned long long)bytes, (unsigned long long)bytes);
 	*out = bytes;
 	return TARN_OK;
 }
@@ -225,9 +225,9 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 	if (source->directory && *source->directory && config->data.directory[0] != '/' &&
 	    !config_on_command_line(directory))
 		config->data.directory =
-			strcmp(config->data.directory, ".") ?
-				host_arena_printf(arena, "%s/%s", source->directory, config->data.directory) :
-				host_arena_text(arena, source->directory);
+			strcmp(config->data.directory, ".")
+				? host_arena_printf(arena, "%s/%s", source->directory, config->data.directory)
+				: host_arena_text(arena, source->directory);
 	if (!config->budget_place || !config->data.directory)
 		return TARN_ENOMEM;
 	const struct {
@@ -277,12 +277,14 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 				       means, stds);
 	bool counted = config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
 	if (counted && config->data.drop_last && config->data.samples < config->data.batch)
-		return yaml_fail_value(drop, "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
+		return yaml_fail_value(drop,
+				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
 	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
 	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
 	if (inputs != labels && test)
-		return yaml_fail_value(test, "data.test_inputs and data.test_labels must both name a file or both be empty");
+		return yaml_fail_value(test,
+				       "data.test_inputs and data.test_labels must both name a file or both be empty");
 	return TARN_OK;
 }
 

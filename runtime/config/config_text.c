@@ -151,7 +151,8 @@ enum tarn_status config_text_node(const struct config_key *key, const char *valu
 	char shown[YAML_SHOWN];
 	yaml_shown(value, shown, sizeof shown);
 	if (!read_item(&value, "", text, &node->quoted))
-		return fail_text(file, line, "\"%s\" has a quote without its end, or an unknown escape after \\", shown);
+		return fail_text(file, line, "\"%s\" has a quote without its end, or an unknown escape after \\",
+				 shown);
 	node->text = text;
 	*out = node;
 	return TARN_OK;

@@ -144,8 +144,8 @@ const struct config_key config_schema[] = {
 	{ .path = "optimizer.schedule.step_factor", REAL(optimizer.step_factor, 0, 1), .default_text = "0.1",
 	  .example = "0.5", .help = "step multiplies the learning rate by this." },
 
-	{ .path = "train.epochs", WHOLE(train.epochs, 1, UINT32_LIMIT, "epochs"), .default_text = "1", .example = "20",
-	  .help = "Passes over the training samples." },
+	{ .path = "train.epochs", WHOLE(train.epochs, 0, UINT32_LIMIT, "epochs"), .default_text = "0", .example = "20",
+	  .help = "Passes over the training samples. 0: until train.max_steps, or one pass where that is not given." },
 	{ .path = "train.max_steps", WHOLE(train.max_steps, 0, UINT64_LIMIT, "steps"), .default_text = "0",
 	  .example = "1000", .help = "Stop after so many steps, even within an epoch. 0: no limit." },
 	{ .path = "train.seed", WHOLE(train.seed, 0, UINT64_LIMIT, "number"), .default_text = "0", .example = "42",

@@ -117,8 +117,8 @@ enum tarn_status yaml_fail_key(const struct yaml_node *node, const char *format,
 {
 	va_list arguments;
 	va_start(arguments, format);
-	enum tarn_status st = node->key ? fail_at(node, node->key_line, node->key_column, "", format, arguments) :
-					  fail_at(node, node->line, node->column, "", format, arguments);
+	enum tarn_status st = node->key ? fail_at(node, node->key_line, node->key_column, "", format, arguments)
+					: fail_at(node, node->line, node->column, "", format, arguments);
 	va_end(arguments);
 	return st;
 }

@@ -213,9 +213,12 @@ static enum tarn_status read_alias(struct reader *reader, const yaml_event_t *ev
 			return fail_mark(reader, event->start_mark, "alias *%s stands inside its own anchor", shown);
 	struct yaml_node *copy;
 	enum tarn_status st = copy_tree(reader, event->start_mark, target, reader->depth, &copy);
-	if (!st)
-		attach(reader, copy);
-	return st;
+	if (st)
+		return st;
+	copy->key = NULL; /* the anchor's; a map gives it the alias's own */
+	copy->key_line = copy->key_column = 0;
+	attach(reader, copy);
+	return TARN_OK;
 }
 
 /* Text of a scalar event; refuses an escaped zero byte, which C text cannot hold. */
@@ -365,8 +368,9 @@ static enum tarn_status read_events(struct reader *reader)
 	}
 	const struct yaml_node *root = reader->root;
 	if (!root || (root->kind == YAML_SCALAR && !root->text[0]))
-		return tarn_fail(TARN_EINVAL, "%s:1:1: the file is empty; a run needs at least data: and layers: or model:",
-				 reader->name);
+		return tarn_fail(
+			TARN_EINVAL,
+			"%s:1:1: the file is empty; a run needs at least data: and layers: or model:", reader->name);
 	return TARN_OK;
 }
 

@@ -203,6 +203,16 @@ static int64_t draw_shift(uint32_t word, uint32_t limit)
 	return (int64_t)(((uint64_t)word * (2 * (uint64_t)limit + 1)) >> 32) - (int64_t)limit;
 }
 
+static void mirror_row(float *row, int64_t width, uint32_t channels)
+{
+	for (int64_t left = 0, right = width - 1; left < right; left++, right--)
+		for (uint32_t c = 0; c < channels; c++) {
+			float moved = row[left * channels + c];
+			row[left * channels + c] = row[right * channels + c];
+			row[right * channels + c] = moved;
+		}
+}
+
 /*
  * The image padded by `shift` black pixels on each side, cropped to its size at a random place, then mirrored left to
  * right with probability 1/2 (He et al. 2015, arXiv:1512.03385, section 4.2).
@@ -216,14 +226,20 @@ static void read_augmented(const struct dataset *dataset, uint32_t index, uint32
 	int64_t dy = draw_shift(draw.word[0], config->data.shift), dx = draw_shift(draw.word[1], config->data.shift);
 	bool flip = config->data.flip && draw.word[2] >> 31;
 	uint64_t first = index * dataset->sample_elements;
-	for (int64_t h = 0; h < height; h++) {
-		for (int64_t w = 0; w < width; w++, out += channels) {
-			int64_t y = h + dy, x = (flip ? width - 1 - w : w) + dx;
-			if (y < 0 || y >= height || x < 0 || x >= width)
-				memcpy(out, dataset->padding, channels * sizeof *out);
-			else
-				read_pixels(dataset, first + (uint64_t)(y * width + x) * channels, 1, out);
-		}
+	/* Columns [from, to) of a row come from the image, the others are padding. */
+	int64_t from = dx < 0 ? (-dx < width ? -dx : width) : 0, to = dx > 0 ? width - dx : width;
+	to = to < from ? from : to;
+	for (int64_t h = 0; h < height; h++, out += width * channels) {
+		int64_t y = h + dy;
+		bool inside = y >= 0 && y < height && from < to;
+		for (int64_t w = 0; w < width; w++)
+			if (!inside || w < from || w >= to)
+				memcpy(out + w * channels, dataset->padding, channels * sizeof *out);
+		if (inside)
+			read_pixels(dataset, first + (uint64_t)(y * width + from + dx) * channels,
+				    (uint64_t)(to - from), out + from * channels);
+		if (flip)
+			mirror_row(out, width, channels);
 	}
 }
 

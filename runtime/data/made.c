@@ -14,11 +14,14 @@
 
 /* Patterns of images are interpolated between so many points an axis. */
 #define GRID 4u
+/* Training samples of `synthetic` when data.samples is 0; `hash` then has one batch. */
+#define DEFAULT_SAMPLES 1024u
 
 static uint32_t train_samples(const struct config *config)
 {
-	bool whole_batch = config->data.type == DATA_HASH && !config->data.samples;
-	return whole_batch ? config->data.batch : config->data.samples;
+	if (config->data.samples)
+		return config->data.samples;
+	return config->data.type == DATA_HASH ? config->data.batch : DEFAULT_SAMPLES;
 }
 
 enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
@@ -29,7 +32,8 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 	memset(shape, 0, sizeof *shape);
 	*samples = split == SPLIT_TRAIN ? train_samples(config) : config->data.test_samples;
 	if (!*samples && split == SPLIT_TRAIN)
-		return tarn_fail(TARN_EINVAL, "data.samples is 0; data.type: %s needs at least 1", type);
+		return tarn_fail(TARN_EINVAL,
+				 "data.samples and data.batch are 0; data.type: %s needs at least 1 sample", type);
 	if (!given->count || given->count >= OP_MAX_RANK)
 		return tarn_fail(TARN_EINVAL,
 				 "data.shape has %u dimensions; data.type: %s needs 1 to %d, such as [28, 28, 1]",

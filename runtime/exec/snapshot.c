@@ -30,7 +30,10 @@ struct entry {
 struct snapshot {
 	struct executor *executor;
 	struct host_arena *arena; /* for the header of a file that is loaded; given back */
-	const char *path, *temporary, *previous, *directory;
+	const char *default_path;
+	/* Of the save that is going on. */
+	char path[SNAPSHOT_PATH_BYTES], temporary[SNAPSHOT_PATH_BYTES + 32], previous[SNAPSHOT_PATH_BYTES + 32],
+		directory[SNAPSHOT_PATH_BYTES];
 	struct entry *entry;        /* in the order of the data */
 	const struct entry **named; /* sorted by name */
 	uint32_t entries;
@@ -99,19 +102,6 @@ static enum tarn_status collect_entries(struct snapshot *snapshot, size_t *text_
 	return TARN_OK;
 }
 
-static enum tarn_status make_paths(struct snapshot *snapshot, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	size_t length = slash ? (size_t)(slash - path) : 0;
-	snapshot->path = host_arena_text(snapshot->arena, path);
-	snapshot->temporary = host_arena_printf(snapshot->arena, "%s.tmp.%ld", path, (long)getpid());
-	snapshot->previous = host_arena_printf(snapshot->arena, "%s.previous", path);
-	snapshot->directory = length ? host_arena_text_n(snapshot->arena, path, length)
-				     : host_arena_text(snapshot->arena, slash ? "/" : ".");
-	bool complete = snapshot->path && snapshot->temporary && snapshot->previous && snapshot->directory;
-	return complete ? TARN_OK : TARN_ENOMEM;
-}
-
 enum tarn_status snapshot_open(struct executor *executor, const char *path, struct host_arena *arena,
 			       struct snapshot **snapshot)
 {
@@ -121,9 +111,10 @@ enum tarn_status snapshot_open(struct executor *executor, const char *path, stru
 		return TARN_ENOMEM;
 	made->executor = executor;
 	made->arena = arena;
-	enum tarn_status st = make_paths(made, path);
-	if (!st)
-		st = collect_entries(made, &text_bytes);
+	made->default_path = host_arena_text(arena, path ? path : "");
+	if (!made->default_path)
+		return TARN_ENOMEM;
+	enum tarn_status st = collect_entries(made, &text_bytes);
 	if (st)
 		return st;
 	const char *config = executor->plan->config_lines ? executor->plan->config_lines : "";
@@ -147,6 +138,24 @@ void snapshot_close(struct snapshot *snapshot)
 }
 
 /* --- saving --- */
+
+static enum tarn_status make_paths(struct snapshot *snapshot, const char *path)
+{
+	path = path ? path : snapshot->default_path;
+	size_t length = strlen(path);
+	if (!length || length >= SNAPSHOT_PATH_BYTES)
+		return tarn_fail(TARN_EINVAL, "snapshot: the path has %zu bytes; 1 to %u are possible", length,
+				 SNAPSHOT_PATH_BYTES - 1);
+	memcpy(snapshot->path, path, length + 1);
+	snprintf(snapshot->temporary, sizeof snapshot->temporary, "%s.tmp.%ld", snapshot->path, (long)getpid());
+	snprintf(snapshot->previous, sizeof snapshot->previous, "%s.previous", snapshot->path);
+	const char *slash = strrchr(path, '/');
+	/* "/state" lies in "/", "state" in ".". */
+	size_t directory = slash ? (size_t)(slash - path) + (slash == path) : 0;
+	memcpy(snapshot->directory, path, directory);
+	strcpy(snapshot->directory + directory, directory ? "" : ".");
+	return TARN_OK;
+}
 
 static enum tarn_status write_all(int fd, const char *path, const void *data, size_t bytes)
 {
@@ -226,6 +235,8 @@ static size_t build_header(struct snapshot *snapshot, const struct snapshot_posi
 	out = put(out,
 		  "\"tarn.step\":\"%" PRIu64 "\",\"tarn.seed\":\"%" PRIu64 "\",\"tarn.checksum\":\"%016" PRIx64 "\",",
 		  position->step, position->seed, checksum);
+	out = put(out, "\"tarn.position_checksum\":\"%016" PRIx64 "\",",
+		  snapshot_position_checksum(position, checksum));
 	out = put(out, "\"tarn.config\":");
 	out += safetensors_quote(out, config ? config : "");
 	*out++ = '}';
@@ -281,10 +292,12 @@ static enum tarn_status publish(const struct snapshot *snapshot)
 	return sync_directory(snapshot);
 }
 
-enum tarn_status snapshot_save(struct snapshot *snapshot, const struct snapshot_position *position)
+enum tarn_status snapshot_save(struct snapshot *snapshot, const char *path, const struct snapshot_position *position)
 {
 	XXH64_reset(snapshot->hash, 0);
-	enum tarn_status st = stream_entries(snapshot, -1);
+	enum tarn_status st = make_paths(snapshot, path);
+	if (!st)
+		st = stream_entries(snapshot, -1);
 	if (st)
 		return st;
 	size_t header_bytes = build_header(snapshot, position, XXH64_digest(snapshot->hash));

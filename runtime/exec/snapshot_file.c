@@ -85,9 +85,15 @@ static enum tarn_status read_number(const struct snapshot_file *file, const char
 	return TARN_OK;
 }
 
+uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum)
+{
+	const uint64_t number[] = { position->step, position->seed, position->epoch, position->batch };
+	return XXH64(number, sizeof number, checksum);
+}
+
 static enum tarn_status read_metadata(struct snapshot_file *file)
 {
-	uint64_t version, epoch, batch;
+	uint64_t version, epoch, batch, position;
 	enum tarn_status st = read_number(file, "tarn.version", 10, UINT64_MAX, &version);
 	if (!st && version != 1)
 		st = tarn_fail(TARN_EFORMAT,
@@ -103,10 +109,15 @@ static enum tarn_status read_metadata(struct snapshot_file *file)
 		st = read_number(file, "tarn.seed", 10, UINT64_MAX, &file->position.seed);
 	if (!st)
 		st = read_number(file, "tarn.checksum", 16, UINT64_MAX, &file->checksum);
+	if (!st)
+		st = read_number(file, "tarn.position_checksum", 16, UINT64_MAX, &position);
 	if (st)
 		return st;
 	file->position.epoch = (uint32_t)epoch;
 	file->position.batch = (uint32_t)batch;
+	if (position != snapshot_position_checksum(&file->position, file->checksum))
+		return tarn_fail(TARN_EFORMAT, "%s: damaged: the position in the metadata does not match its checksum",
+				 file->path);
 	return TARN_OK;
 }
 

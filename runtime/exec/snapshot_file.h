@@ -26,6 +26,12 @@ struct snapshot_file {
 };
 
 /*
+ * XXH64, seeded with the checksum of the data, of step, seed, epoch and batch as u64: a damaged position must not pass
+ * for another one.
+ */
+uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum);
+
+/*
  * Opens and proves the file; the header stays in `arena`. `buffer` has SNAPSHOT_BUFFER_BYTES. TARN_EIO, TARN_EFORMAT,
  * TARN_ENOMEM. snapshot_file_close is safe after a failure.
  */

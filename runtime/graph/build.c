@@ -5,7 +5,7 @@
 #include "config/yaml_tree.h"
 #include "graph/layer_list.h"
 #include "graph/simplify.h"
-#include "models.h"
+#include "models/models.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,21 +13,212 @@
 
 /* What is around the body of every network. */
 struct frame {
-	uint32_t input, target; /* of this step, outputs of INPUT ops */
+	uint32_t input, target; /* of this step: outputs of the INPUT ops */
 	uint32_t loss_metric, correct_metric;
 };
 
-/* The persistent slot and the op that reads it. */
-static enum tarn_status add_staging(struct graph *graph, const char *slot, const char *name, enum dtype dtype,
-				    const uint32_t *dim, uint32_t rank, uint32_t *out)
+static enum tarn_status check_sample(const struct config *config, const struct sample_shape *sample)
 {
-	return graph_add_persistent(graph, slot, ROLE_STAGING, dtype, dim, rank, out) ?
-		       tarn_fail_prefix(TARN_EINVAL, "%s", name) :
-		       TARN_OK;
+	if (!sample->rank || sample->rank > OP_MAX_RANK - 1)
+		return tarn_fail(TARN_EINVAL, "data: a sample has %" PRIu32 " dimensions, 1 to %d are possible",
+				 sample->rank, OP_MAX_RANK - 1);
+	if (config->network.loss == LOSS_CROSS_ENTROPY && sample->classes < 2)
+		return tarn_fail(TARN_EINVAL, "data: cross-entropy needs at least 2 classes, the data have %" PRIu32,
+				 sample->classes);
+	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR &&
+	    (!sample->target_rank || sample->target_rank > OP_MAX_RANK - 1))
+		return tarn_fail(TARN_EINVAL,
+				 "data: a mean-square error needs targets with 1 to %d dimensions, they have %" PRIu32,
+				 OP_MAX_RANK - 1, sample->target_rank);
+	return TARN_OK;
+}
+
+/* A persistent slot for `batch` samples of that shape. */
+static enum tarn_status add_slot(struct graph *graph, const char *name, enum dtype dtype, const uint32_t *dim,
+				 uint32_t rank, uint32_t *out)
+{
+	uint32_t all[OP_MAX_RANK] = { graph->batch };
+	if (rank)
+		memcpy(all + 1, dim, rank * sizeof *dim);
+	return graph_add_persistent(graph, name, ROLE_STAGING, dtype, all, rank + 1, out);
 }
 
 static enum tarn_status add_metric(struct graph *graph, const char *name, uint32_t *out)
 {
 	const uint32_t one = 1;
 	return graph_add_persistent(graph, name, ROLE_METRIC, DTYPE_F32, &one, 1, out);
+}
+
+/* In the order that build.h promises. */
+static enum tarn_status add_frame(struct graph *graph, const struct config *config, const struct sample_shape *sample,
+				  struct frame *frame)
+{
+	const uint32_t block = sizeof(struct step_scalars);
+	const bool labels = config->network.loss == LOSS_CROSS_ENTROPY;
+	uint32_t input, target;
+	enum tarn_status st =
+		graph_add_persistent(graph, "scalars", ROLE_SCALARS, DTYPE_U8, &block, 1, &graph->scalars);
+	if (st)
+		return st;
+	st = add_slot(graph, "staging/input", DTYPE_F32, sample->dim, sample->rank, &input);
+	if (st)
+		return st;
+	st = labels ? add_slot(graph, "staging/target", DTYPE_I32, NULL, 0, &target) :
+		      add_slot(graph, "staging/target", DTYPE_F32, sample->target_dim, sample->target_rank, &target);
+	if (st)
+		return st;
+	st = add_metric(graph, "metric/loss", &frame->loss_metric);
+	if (st)
+		return st;
+	if (labels) {
+		st = add_metric(graph, "metric/correct", &frame->correct_metric);
+		if (st)
+			return st;
+	}
+	st = graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "input", NULL, &input, 1, &frame->input);
+	if (st)
+		return st;
+	return graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "target", NULL, &target, 1, &frame->target);
+}
+
+static enum tarn_status add_body(struct network *net, const struct sample_shape *sample, uint32_t input,
+				 struct host_arena *scratch, uint32_t *output)
+{
+	const struct config *config = net->config;
+	if (config->layers)
+		return layer_list_build(net, config->layers, input, scratch, output);
+	if (!config->model)
+		return tarn_fail(TARN_EINVAL, "%s: the network is missing: write `layers:` or `model:`",
+				 config->file ? config->file : "configuration");
+	uint32_t classes = config->network.loss == LOSS_CROSS_ENTROPY ? sample->classes : sample->target_dim[0];
+	return model_build(net, config->model, classes, input, output);
+}
+
+/* Does the prediction fit the loss? */
+static enum tarn_status check_output(const struct graph *graph, const struct config *config,
+				     const struct sample_shape *sample, const struct frame *frame, uint32_t output)
+{
+	const struct yaml_node *body = config->layers ? config->layers : config->model;
+	const struct tensor *y = &graph->tensor[output], *target = &graph->tensor[frame->target];
+	char got[SHAPE_TEXT], needed[SHAPE_TEXT];
+	shape_format(y->dim, y->rank, got, sizeof got);
+	if (config->network.loss == LOSS_CROSS_ENTROPY) {
+		const uint32_t dim[2] = { graph->batch, sample->classes };
+		if (y->rank == 2 && y->dim[0] == dim[0] && y->dim[1] == dim[1])
+			return TARN_OK;
+		return yaml_fail(body, "the network's result has the shape %s; cross-entropy with %" PRIu32
+				 " classes needs %s (samples x classes)", got, sample->classes,
+				 shape_format(dim, 2, needed, sizeof needed));
+	}
+	if (y->rank == target->rank && !memcmp(y->dim, target->dim, y->rank * sizeof *y->dim))
+		return TARN_OK;
+	return yaml_fail(body, "the network's result has the shape %s, the targets have %s", got,
+			 shape_format(target->dim, target->rank, needed, sizeof needed));
+}
+
+static enum tarn_status record(struct graph *graph, const char *name, uint32_t metric, uint32_t value)
+{
+	const uint32_t input[2] = { metric, value };
+	return graph_add_op(graph, OP_RECORD, PHASE_FORWARD, name, NULL, input, 2, NULL);
+}
+
+static enum tarn_status add_loss(struct graph *graph, const struct config *config, const struct frame *frame,
+				 uint32_t output, uint32_t *loss)
+{
+	const uint32_t input[2] = { output, frame->target };
+	const bool labels = config->network.loss == LOSS_CROSS_ENTROPY;
+	uint32_t correct;
+	enum tarn_status st = graph_add_op(graph, labels ? OP_SOFTMAX_CROSS_ENTROPY : OP_MEAN_SQUARED_ERROR, PHASE_FORWARD,
+					   "loss", NULL, input, 2, loss);
+	if (st)
+		return st;
+	st = record(graph, "record/loss", frame->loss_metric, *loss);
+	if (st || !labels)
+		return st;
+	st = graph_add_op(graph, OP_COUNT_CORRECT, PHASE_FORWARD, "correct", NULL, input, 2, &correct);
+	return st ? st : record(graph, "record/correct", frame->correct_metric, correct);
+}
+
+/* Everything before the simplification. */
+static enum tarn_status build_draft(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
+				    uint32_t *loss, uint32_t *output)
+{
+	struct network net = { .graph = draft, .config = config, .mode = mode, .trainable = true };
+	struct frame frame = { TENSOR_NONE, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE };
+	enum tarn_status st = graph_init(draft, scratch);
+	if (st)
+		return st;
+	draft->batch = batch;
+	st = check_sample(config, sample);
+	if (st)
+		return st;
+	st = add_frame(draft, config, sample, &frame);
+	if (st)
+		return st;
+	st = add_body(&net, sample, frame.input, scratch, output);
+	if (st)
+		return st;
+	st = check_output(draft, config, sample, &frame, *output);
+	if (st)
+		return st;
+	return add_loss(draft, config, &frame, *output, loss);
+}
+
+enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+			       enum build_mode mode, struct host_arena *scratch, struct graph *graph, uint32_t *loss,
+			       uint32_t *output)
+{
+	struct graph draft;
+	uint32_t draft_loss = TENSOR_NONE, draft_output = TENSOR_NONE;
+	if (!batch)
+		return tarn_fail(TARN_EINVAL, "data.batch is 0, it must be at least 1");
+	enum tarn_status st = build_draft(config, sample, batch, mode, scratch, &draft, &draft_loss, &draft_output);
+	if (st)
+		return st;
+	st = graph_simplify(&draft, scratch, graph, &draft_loss, &draft_output);
+	if (st)
+		return st;
+	*loss = draft_loss;
+	*output = draft_output;
+	return TARN_OK;
+}
+
+/* Ids of the parameters that are trained, in the network's order. */
+static uint32_t list_parameters(const struct graph *graph, uint32_t *list)
+{
+	uint32_t count = 0;
+	for (uint32_t t = 0; t < graph->tensors; t++)
+		if (graph->tensor[t].role == ROLE_PARAMETER && graph->tensor[t].producer == OP_NONE &&
+		    !(graph->tensor[t].flags & TENSOR_FROZEN))
+			list[count++] = t;
+	return count;
+}
+
+enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				struct host_arena *scratch, struct graph *graph)
+{
+	uint32_t loss, output;
+	enum tarn_status st = network_build(config, sample, batch, BUILD_TRAINING, scratch, graph, &loss, &output);
+	if (st)
+		return st;
+	uint32_t *parameter = HOST_ARRAY(scratch, graph->tensors, uint32_t);
+	uint32_t *gradient = HOST_ARRAY(scratch, graph->tensors, uint32_t);
+	if (!parameter || !gradient)
+		return TARN_ENOMEM;
+	uint32_t count = list_parameters(graph, parameter);
+	if (!count)
+		return tarn_fail(TARN_EINVAL, "%s: the network has no parameter to train",
+				 config->file ? config->file : "configuration");
+	st = optimizer_add_state(graph, config);
+	if (st)
+		return st;
+	st = autodiff_gradients(graph, loss, parameter, count, scratch, gradient);
+	if (st)
+		return st;
+	st = optimizer_add_updates(graph, config, parameter, gradient, count, scratch);
+	if (st)
+		return st;
+	/* A graph that does not hold is a fault of the builder, not of the user. */
+	return graph_check(graph) ? tarn_fail_prefix(TARN_EINTERNAL, "training graph") : TARN_OK;
 }

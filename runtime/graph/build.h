@@ -8,15 +8,19 @@
  * Every layer may have: `name:` (unique in its scope; default <kind><n>), `inputs:` (names of earlier layers,
  * or `input`; default: the previous layer), `trainable: false`, `weights: NAME` (share the parameters of that
  * earlier layer of the same kind and shape). `- repeat: {count: 3, name: block, layers: [...]}` instantiates its
- * layers count times under block1/, block2/ ...; a name inside refers to the innermost scope first.
- * Unknown kinds and keys, wrong types and shapes: file:line:column, the layer's name, what it got, what it needs.
+ * layers count times under block1/, block2/ ... (without a name: repeat1_1/, repeat1_2/ ...); a name inside refers to
+ * the innermost scope first. Values that are one number may be given short: `- dense: 10`; layer_kinds.c has the table.
+ * The result of the list is its last layer. Unknown kinds and keys, wrong types and shapes: file:line:column, the
+ * layer's name, what it got, what it needs.
  *
  * Around the body the builder adds, in this order: persistent "scalars", "staging/input", "staging/target",
  * metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops "input" and "target"; the body; the loss; RECORDs.
  * For inference (evaluation) the same names and parameters, BATCH_APPLY reads the running statistics, no dropout,
  * no RUNNING_UPDATE.
- * A pass afterwards fuses relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD,
- * BATCH_APPLY): a function of the graph alone, never of the budget.
+ *
+ * A pass afterwards (simplify.h) drops layers that the loss does not depend on, with their parameters, and fuses
+ * relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD, BATCH_APPLY): a function of the
+ * graph alone, never of the budget. Tensors are named after layers; the result of a fused op has the activation's name.
  */
 #ifndef TARN_GRAPH_BUILD_H
 #define TARN_GRAPH_BUILD_H

@@ -211,7 +211,8 @@ enum tarn_status graph_add_persistent(struct graph *graph, const char *name, enu
 	if ((unsigned)dtype >= DTYPES || !is_persistent(role) || (unsigned)role >= ROLES)
 		return tarn_fail(TARN_EINTERNAL, "%s: role %d or type %d is not one of a persistent tensor", name,
 				 (int)role, (int)dtype);
-	memcpy(shape.dim, dim, rank * sizeof *dim);
+	if (rank)
+		memcpy(shape.dim, dim, rank * sizeof *dim);
 	enum tarn_status st = shape_check(name, &shape);
 	if (st)
 		return st;

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #define LAYER_NAME_BYTES 64u
 #define REPEAT_MAX 10000
 
@@ -54,17 +57,14 @@ static enum tarn_status fail_at(const struct yaml_node *node, enum tarn_status s
 	if (status != TARN_EINVAL)
 		return status;
 	snprintf(sentence, sizeof sentence, "%s", tarn_error());
-	return yaml_fail(node, "%s", sentence);
+	return yaml_fail_key(node, "%s", sentence);
 }
 
 /* ---- names ---- */
 
 static uint64_t hash_name(const char *name)
 {
-	uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a: Fowler, Noll, Vo */
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001B3u;
-	return hash;
+	return XXH64(name, strlen(name), 0);
 }
 
 /* By full name, newest first: most names refer to a layer nearby. */

@@ -71,16 +71,38 @@ static bool is_fused(const struct pass *pass, uint32_t op)
 	return pass->draft->op[op].kind == OP_ACTIVATION && producer != OP_NONE && fused_activation(pass, producer) == op;
 }
 
-static enum tarn_status copy_persistents(struct pass *pass, struct graph *out)
+/*
+ * Does a persistent tensor stay? Running statistics and their counter go with gamma, "<layer>/weight": in inference nothing
+ * reads the counter, and yet every program must have the same tensors.
+ */
+static enum tarn_status is_kept(const struct pass *pass, uint32_t tensor, struct host_arena *scratch, bool *kept)
+{
+	const struct tensor *t = &pass->draft->tensor[tensor];
+	const char *name = tensor_name(pass->draft, tensor);
+	*kept = t->producer == OP_NONE && (t->role != ROLE_PARAMETER || pass->needed_tensor[tensor]);
+	if (t->producer != OP_NONE || (t->role != ROLE_RUNNING_STATISTIC && t->role != ROLE_COUNTER))
+		return TARN_OK;
+	const char *part = strrchr(name, '/');
+	char *gamma = host_arena_printf(scratch, "%.*s/weight", part ? (int)(part - name) : 0, name);
+	if (!gamma)
+		return TARN_ENOMEM;
+	uint32_t id = graph_find(pass->draft, gamma);
+	*kept = id == TENSOR_NONE || pass->needed_tensor[id];
+	return TARN_OK;
+}
+
+static enum tarn_status copy_persistents(struct pass *pass, struct host_arena *scratch, struct graph *out)
 {
 	for (uint32_t t = 0; t < pass->draft->tensors; t++) {
 		const struct tensor *from = &pass->draft->tensor[t];
-		bool part_of_layer = from->role == ROLE_PARAMETER || from->role == ROLE_RUNNING_STATISTIC ||
-				     from->role == ROLE_COUNTER;
-		if (from->producer != OP_NONE || (part_of_layer && !pass->needed_tensor[t]))
+		bool kept;
+		enum tarn_status st = is_kept(pass, t, scratch, &kept);
+		if (st)
+			return st;
+		if (!kept)
 			continue;
-		enum tarn_status st = graph_add_persistent(out, tensor_name(pass->draft, t), from->role, from->dtype,
-							   from->dim, from->rank, &pass->id[t]);
+		st = graph_add_persistent(out, tensor_name(pass->draft, t), from->role, from->dtype, from->dim,
+					  from->rank, &pass->id[t]);
 		if (st)
 			return st;
 		struct tensor *to = &out->tensor[pass->id[t]];
@@ -136,7 +158,7 @@ enum tarn_status graph_simplify(const struct graph *draft, struct host_arena *sc
 	memset(pass.id, 0xFF, draft->tensors * sizeof *pass.id);
 	mark_needed(&pass, *loss, *output);
 	count_readers(&pass);
-	enum tarn_status st = copy_persistents(&pass, out);
+	enum tarn_status st = copy_persistents(&pass, scratch, out);
 	for (uint32_t op = 0; op < draft->ops && !st; op++)
 		if (pass.needed_op[op] && !is_fused(&pass, op))
 			st = copy_op(&pass, op, scratch, out);

@@ -95,9 +95,9 @@ uint64_t plan_content_checksum(const struct plan *plan)
 	for (uint32_t p = 0; p < plan->programs; p++) {
 		const struct program *program = &plan->program[p];
 		const struct graph *graph = &program->graph;
-		const uint32_t counts[] = { program->kind,     program->batch,        graph->tensors,
-					    graph->ops,        graph->operands,       graph->text_bytes,
-					    graph->scalars,    program->instructions, program->operand_offsets };
+		const uint32_t counts[] = { program->kind,  program->batch,        graph->tensors,
+					    graph->ops,     graph->operands,       graph->text_bytes,
+					    graph->scalars, program->instructions, program->operand_offsets };
 		hash_bytes(&state, counts, sizeof counts);
 		struct section_list list = { .count = 0 };
 		list_program(&list, program);

@@ -92,7 +92,8 @@ static enum tarn_status check_limits(const struct plan_header *header)
 	struct build_limits here = plan_build_limits();
 	const struct build_limits *there = &header->limits;
 	if (memcmp(&here, there, sizeof here))
-		return BAD("made by a build with rank %u, %u op kinds and records of %u/%u/%u/%u bytes; this build has rank "
+		return BAD("made by a build with rank %u, %u op kinds and records of %u/%u/%u/%u bytes; this build has "
+			   "rank "
 			   "%u, %u op kinds and %u/%u/%u/%u bytes: plan again with this build",
 			   there->max_rank, there->op_kinds, there->tensor_bytes, there->op_bytes,
 			   there->instruction_bytes, there->persistent_bytes, here.max_rank, here.op_kinds,
@@ -143,9 +144,9 @@ static enum tarn_status check_sections(const struct plan_header *header, const u
 			continue;
 		}
 		if (section.offset != at)
-			return BAD("section %u starts at byte %" PRIu64 ", it must start at %" PRIu64, s, section.offset, at);
-		if (section.bytes > header->file_bytes - at ||
-		    section_padded(section.bytes) > header->file_bytes - at)
+			return BAD("section %u starts at byte %" PRIu64 ", it must start at %" PRIu64, s,
+				   section.offset, at);
+		if (section.bytes > header->file_bytes - at || section_padded(section.bytes) > header->file_bytes - at)
 			return BAD("section %u of %" PRIu64 " bytes at %" PRIu64 " goes beyond the end of the file", s,
 				   section.bytes, at);
 		at += section_padded(section.bytes);
@@ -209,7 +210,7 @@ static enum tarn_status take_program(const struct plan_header *header, const uin
 		  (void **)&program->operand_offset },
 	};
 	for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
-		const void *address;
+		const void *address = NULL;
 		enum tarn_status st = take_array(header, data, program_section(index, array[i].section), array[i].what,
 						 array[i].count, array[i].size, &address);
 		if (st)
@@ -244,12 +245,13 @@ static enum tarn_status check_tensor(const struct graph *graph, uint32_t t)
 		return BAD("tensor %u: storage %u of %u tensors", t, tensor->storage, graph->tensors);
 	if (tensor->producer != OP_NONE && tensor->producer >= graph->ops)
 		return BAD("tensor %u: producer %u of %u ops", t, tensor->producer, graph->ops);
-	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK || tensor->init > INIT_UNIFORM)
-		return BAD("tensor %u: dtype %u, role %u, rank %u, init %u; this build knows dtypes below %u, roles below %u, "
-			   "ranks up to %u, inits up to %u",
-			   t, tensor->dtype, tensor->role, tensor->rank, tensor->init, (unsigned)DTYPES, (unsigned)ROLES,
-			   (unsigned)OP_MAX_RANK, (unsigned)INIT_UNIFORM);
-	/* Wider values of the enums above, and NaN bounds, cannot come from a planner. */
+	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK ||
+	    tensor->init > INIT_UNIFORM)
+		return BAD("tensor %u: dtype %u, role %u, rank %u, init %u; this build knows dtypes below %u, roles "
+			   "below %u, ranks up to %u, inits up to %u",
+			   t, tensor->dtype, tensor->role, tensor->rank, tensor->init, (unsigned)DTYPES,
+			   (unsigned)ROLES, (unsigned)OP_MAX_RANK, (unsigned)INIT_UNIFORM);
+	/* Written so that NaN is refused too. */
 	if (!(tensor->init_bound >= 0.0f) || !all_zero(tensor->reserved, sizeof tensor->reserved))
 		return BAD("tensor %u: initial bound or reserved bytes are not valid", t);
 	if (tensor->bytes > (uint64_t)1 << 62)
@@ -263,8 +265,8 @@ static enum tarn_status check_op(const struct graph *graph, uint32_t o)
 	if (op->name >= graph->text_bytes)
 		return BAD("op %u: its name is at byte %u of %u", o, op->name, graph->text_bytes);
 	if (op->kind >= OP_KINDS || op->phase > PHASE_UPDATE)
-		return BAD("op %u: kind %u in phase %u; this build knows %u kinds and %u phases", o, op->kind, op->phase,
-			   (unsigned)OP_KINDS, PHASE_UPDATE + 1u);
+		return BAD("op %u: kind %u in phase %u; this build knows %u kinds and %u phases", o, op->kind,
+			   op->phase, (unsigned)OP_KINDS, PHASE_UPDATE + 1u);
 	const struct op_row *row = op_row(op->kind);
 	if (op->inputs < row->min_inputs || (row->max_inputs != UINT8_MAX && op->inputs > row->max_inputs) ||
 	    op->outputs != row->outputs)
@@ -357,8 +359,8 @@ static enum tarn_status check_persistents(const struct plan *plan)
 			return BAD("persistent %u: tensor %u of %u", i, p->tensor, graph->tensors);
 		if (p->dtype >= DTYPES || p->role >= ROLES || !is_persistent(p->role) ||
 		    !all_zero(p->reserved, sizeof p->reserved))
-			return BAD("persistent %u: dtype %u and role %u are not those of a persistent tensor", i, p->dtype,
-				   p->role);
+			return BAD("persistent %u: dtype %u and role %u are not those of a persistent tensor", i,
+				   p->dtype, p->role);
 		if (p->bytes > (uint64_t)1 << 62 || !inside_arena(plan, p->offset, p->bytes) ||
 		    p->offset + bytes_align(p->bytes) > plan->persistent_bytes)
 			return BAD("persistent %u: %" PRIu64 " bytes at %" PRIu64
@@ -371,7 +373,7 @@ static enum tarn_status check_persistents(const struct plan *plan)
 static enum tarn_status take_plan(const uint8_t *data, struct plan *plan)
 {
 	const struct plan_header *header = (const struct plan_header *)data;
-	const void *records, *persistents;
+	const void *records = NULL, *persistents = NULL;
 	enum tarn_status st = take_text(header, data, SECTION_CONFIG, "config", &plan->config_lines);
 	if (!st)
 		st = take_text(header, data, SECTION_DRIVER, "driver", &plan->driver);

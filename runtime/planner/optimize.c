@@ -1,7 +1,6 @@
 /* optimize.c - many starts, then polishing and search. */
 #include "planner/optimize.h"
 
-#include "planner/order.h"
 #include "planner/search.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@
 /* Steps that are measured while one start is polished. */
 #define POLISH_WORK 300000u
 /* Rounds of the search times ops. */
-#define SEARCH_WORK 700000u
+#define SEARCH_WORK 500000u
 
 /* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
 static uint64_t largest_step(const struct dependence *d)
@@ -67,17 +66,20 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	enum tarn_status st = dependence_find(problem, arena, &k->dependence);
 	if (st)
 		return st;
-	k->order = HOST_ARRAY(arena, k->dependence.needed_ops, uint32_t);
-	if (!k->order)
-		return TARN_ENOMEM;
+	size_t order_bytes = k->dependence.needed_ops * sizeof *k->order[0];
+	for (uint32_t i = 0; i < ORDERS; i++)
+		if (!(k->order[i] = host_arena_alloc(arena, order_bytes, 1)))
+			return TARN_ENOMEM;
 	st = order_find(&k->dependence, arena, k->order);
 	if (st)
 		return st;
+	k->orders = memcmp(k->order[0], k->order[1], order_bytes) ? ORDERS : 1;
 	k->bound = largest_step(&k->dependence);
 	k->max_steps = step_limit(k->dependence.needed_ops);
 	for (uint32_t o = 0; o < problem->ops; o++)
 		k->any_forward |= problem->op[o].forward;
-	st = replay_init(&k->dependence, k->order, k->max_steps, arena, &k->replay);
+	for (uint32_t i = 0; !st && i < k->orders; i++)
+		st = replay_init(&k->dependence, k->order[i], k->max_steps, arena, &k->replay[i]);
 	if (!st)
 		st = meter_init(&k->meter, problem, k->max_steps, arena);
 	if (!st)
@@ -103,14 +105,14 @@ static bool measure(struct optimizer *k, struct candidate *c)
 void optimizer_keep_all(struct optimizer *k, struct candidate *out)
 {
 	out->steps = k->dependence.needed_ops;
-	memcpy(out->step, k->order, out->steps * sizeof *out->step);
+	memcpy(out->step, k->order[0], out->steps * sizeof *out->step);
 	measure(k, out);
 }
 
-bool optimizer_replay(struct optimizer *k, const struct replay_options *options, struct candidate *out)
+bool optimizer_replay(struct optimizer *k, uint32_t order, const struct replay_options *options, struct candidate *out)
 {
 	struct candidate *trial = &k->trial;
-	bool fits = replay_run(k->replay, options, trial->step, &trial->steps);
+	bool fits = replay_run(k->replay[order], options, trial->step, &trial->steps);
 	k->replay_work += k->dependence.needed_ops;
 	if (!fits)
 		return false;
@@ -134,6 +136,8 @@ static const struct start starts[] = {
 	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
 };
 #define STARTS (sizeof starts / sizeof *starts)
+/* So many starts are tried with every order. */
+#define BOTH_ORDERS 2u
 
 static struct replay_options options_of(const struct optimizer *k, uint32_t i, uint64_t budget, uint32_t max_steps)
 {
@@ -160,7 +164,7 @@ static bool start_applies(const struct optimizer *k, uint32_t i)
 static uint32_t search_rounds(const struct optimizer *k)
 {
 	uint32_t ops = k->dependence.needed_ops + 1;
-	uint32_t few = 20 * ops, work = SEARCH_WORK / ops;
+	uint32_t few = 8 * ops, work = SEARCH_WORK / ops;
 	return few < work ? few : work;
 }
 
@@ -171,65 +175,79 @@ static uint32_t shorter_limit(const struct optimizer *k, uint32_t times)
 }
 
 /* Bisects the budget of one start between the bound and the best peak so far. */
-static void lower_peak_with(struct optimizer *k, uint32_t i, uint32_t max_steps, struct candidate *best)
+static void lower_peak_with(struct optimizer *k, uint32_t order, uint32_t i, uint32_t max_steps, struct candidate *best)
 {
 	uint64_t low = k->bound, grain = (best->peak_bytes - low) / 256 + 64;
 	uint64_t budget = best->peak_bytes - grain;
 	while (best->peak_bytes > low + grain) {
 		struct replay_options options = options_of(k, i, budget, max_steps);
-		if (!optimizer_replay(k, &options, best))
+		if (!optimizer_replay(k, order, &options, best))
 			low = budget;
 		budget = low + (best->peak_bytes - low) / 2;
 	}
 }
 
-/* Asks the search for less and less, a thirty-second of what is above the bound at first. */
-static void lower_peak_by_search(struct optimizer *k, struct candidate *best)
+/* Both orders begin; later starts use the one that did better. */
+static bool start_is_worth_it(const struct optimizer *k, uint32_t i, uint32_t order, uint32_t better, uint64_t work)
 {
-	uint64_t cut = (best->peak_bytes - k->bound) / 32;
-	for (uint32_t round = 0; round < 12 && cut >= 64; round++) {
-		struct search_goal goal = { .limit = best->peak_bytes - cut,
-					    .penalty_ns = 1,
-					    .rounds = search_rounds(k) / 4,
-					    .seed = round };
-		candidate_copy(&k->other, best);
-		if (search_run(k->search, &goal, k->other.step, &k->other.steps) && measure(k, &k->other)) {
-			candidate_copy(best, &k->other);
-			cut = cut * 2;
-			if (cut > best->peak_bytes - k->bound)
-				cut = best->peak_bytes - k->bound;
-		} else {
-			cut /= 4;
-		}
-	}
+	if (!start_applies(k, i) || (i >= BOTH_ORDERS && order != better))
+		return false;
+	return i < BOTH_ORDERS || k->replay_work < work;
 }
 
 void optimizer_least_peak(struct optimizer *k, struct candidate *best)
 {
+	uint32_t better = 0;
 	k->replay_work = 0;
-	for (uint32_t i = 0; i < STARTS && best->peak_bytes > k->bound; i++)
-		if (start_applies(k, i) && (!i || k->replay_work < LEAST_PEAK_WORK))
-			lower_peak_with(k, i, shorter_limit(k, 8), best);
-	lower_peak_by_search(k, best);
+	for (uint32_t i = 0; i < STARTS; i++) {
+		for (uint32_t order = 0; order < k->orders && best->peak_bytes > k->bound; order++) {
+			if (!start_is_worth_it(k, i, order, better, LEAST_PEAK_WORK))
+				continue;
+			uint64_t before = best->peak_bytes;
+			lower_peak_with(k, order, i, shorter_limit(k, 8), best);
+			if (best->peak_bytes < before)
+				better = order;
+		}
+	}
+}
+
+bool optimizer_forget_all(struct optimizer *k, uint64_t limit, struct candidate *out)
+{
+	struct replay_options forget = { .policy = REPLAY_FORGET, .budget = limit, .max_steps = k->max_steps };
+	bool found = false;
+	for (uint32_t order = 0; order < k->orders; order++) {
+		found |= optimizer_replay(k, order, &forget, out);
+		forget.budget = found ? out->peak_bytes - 1 : limit;
+	}
+	return found;
 }
 
 void optimizer_least_time(struct optimizer *k, uint64_t limit, bool quick, struct candidate *best)
 {
+	uint32_t better = 0;
 	k->replay_work = 0;
-	uint64_t work = quick ? LEAST_TIME_WORK / 16 : LEAST_TIME_WORK;
-	for (uint32_t i = 0; i < (quick ? 3 : STARTS); i++) {
-		struct replay_options options = options_of(k, i, limit, shorter_limit(k, 8));
-		if (!start_applies(k, i) || (i && k->replay_work > work) || !optimizer_replay(k, &options, &k->other))
-			continue;
-		polish_schedule(&k->polisher, limit, POLISH_WORK / k->other.steps, k->other.step, &k->other.steps);
-		if (measure(k, &k->other) && k->other.time_ns < best->time_ns)
-			candidate_copy(best, &k->other);
+	for (uint32_t i = 0; i < (quick ? BOTH_ORDERS : STARTS); i++) {
+		for (uint32_t order = 0; order < k->orders; order++) {
+			struct replay_options options = options_of(k, i, limit, shorter_limit(k, 8));
+			if (!start_is_worth_it(k, i, order, better, LEAST_TIME_WORK) ||
+			    !optimizer_replay(k, order, &options, &k->other))
+				continue;
+			polish_schedule(&k->polisher, limit, POLISH_WORK / k->other.steps, k->other.step,
+					&k->other.steps);
+			if (measure(k, &k->other) && k->other.time_ns < best->time_ns) {
+				candidate_copy(best, &k->other);
+				better = order;
+			}
+		}
 	}
-	if (quick || best->time_ns == k->dependence.base_time_ns)
-		return;
-	struct search_goal goal = { .limit = limit, .penalty_ns = 1, .rounds = search_rounds(k), .seed = 1 };
-	candidate_copy(&k->other, best);
-	if (search_run(k->search, &goal, k->other.step, &k->other.steps) && measure(k, &k->other) &&
-	    k->other.time_ns < best->time_ns)
-		candidate_copy(best, &k->other);
+}
+
+bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c)
+{
+	struct search_goal goal = { .limit = limit, .rounds = search_rounds(k) / share, .seed = seed };
+	candidate_copy(&k->other, c);
+	if (!search_run(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
+		return false;
+	candidate_copy(c, &k->other);
+	return true;
 }

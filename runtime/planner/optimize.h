@@ -9,6 +9,7 @@
 #define TARN_PLANNER_OPTIMIZE_H
 
 #include "planner/dependence.h"
+#include "planner/order.h"
 #include "planner/replay.h"
 #include "planner/polish.h"
 
@@ -21,11 +22,12 @@ struct candidate {
 struct optimizer {
 	const struct problem *problem;
 	struct dependence dependence;
-	uint32_t *order;       /* [dependence.needed_ops] */
+	uint32_t *order[ORDERS]; /* [dependence.needed_ops] each; the first is that of keep_all */
+	uint32_t orders;       /* how many of them differ */
 	uint64_t bound;        /* no schedule has a lower peak: the largest step alone */
 	bool any_forward;      /* the problem says which ops are forward */
 	uint32_t max_steps;
-	struct replay *replay;
+	struct replay *replay[ORDERS];
 	struct meter meter;
 	struct polisher polisher;
 	struct search *search;
@@ -40,16 +42,24 @@ void candidate_copy(struct candidate *to, const struct candidate *from);
 /* Every needed op once, in the optimizer's order. */
 void optimizer_keep_all(struct optimizer *optimizer, struct candidate *out);
 
-/* A replay under the options; false, and *out untouched, when there is none. */
-bool optimizer_replay(struct optimizer *optimizer, const struct replay_options *options, struct candidate *out);
+/* A replay of one of the orders under the options; false, and *out untouched, when there is none. */
+bool optimizer_replay(struct optimizer *optimizer, uint32_t order, const struct replay_options *options, struct candidate *out);
 
-/* Lowers the peak of *best, a schedule, as far as it can. */
+/* Lowers the peak of *best, a schedule, by replays. */
 void optimizer_least_peak(struct optimizer *optimizer, struct candidate *best);
 
+/* Recomputes every forward value for each backward reader: the least memory on chains, at quadratic time. */
+bool optimizer_forget_all(struct optimizer *optimizer, uint64_t limit, struct candidate *out);
+
 /*
- * Finds a faster schedule than *best with a peak of at most `limit`; *best, a schedule within the limit, is a start.
- * `quick`: a few replays, no search.
+ * Replays for a faster schedule than *best with a peak of at most `limit`. `quick`: a few of them.
  */
 void optimizer_least_time(struct optimizer *optimizer, uint64_t limit, bool quick, struct candidate *best);
+
+/*
+ * The search from *c, any schedule: less time with a peak within the limit. False, and *c untouched, when it ends above the
+ * limit. Does one `share`-th of the usual rounds.
+ */
+bool optimizer_search(struct optimizer *optimizer, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include "planner/meter.h"
 
-#include <string.h>
-
 struct ordering {
 	const struct dependence *d;
 	const struct problem *p;
@@ -153,23 +151,25 @@ static enum tarn_status build(const struct dependence *d, struct host_arena *are
 	return st;
 }
 
-enum tarn_status order_find(const struct dependence *d, struct host_arena *arena, uint32_t *order)
+enum tarn_status order_find(const struct dependence *d, struct host_arena *arena, uint32_t *order[ORDERS])
 {
 	struct host_mark mark = host_arena_mark(arena);
 	uint32_t n = d->needed_ops;
-	uint32_t *other = HOST_ARRAY(arena, n, uint32_t);
 	struct meter meter;
-	enum tarn_status st = other ? meter_init(&meter, d->problem, n, arena) : TARN_ENOMEM;
+	enum tarn_status st = meter_init(&meter, d->problem, n, arena);
 	if (!st)
-		st = build(d, arena, choose_file_order, order);
+		st = build(d, arena, choose_file_order, order[0]);
 	if (!st)
-		st = build(d, arena, choose_least_growth, other);
+		st = build(d, arena, choose_least_growth, order[1]);
 	if (!st) {
-		meter_measure(&meter, order, n);
+		meter_measure(&meter, order[0], n);
 		uint64_t peak = meter.peak_bytes;
-		meter_measure(&meter, other, n);
-		if (meter.peak_bytes < peak)
-			memcpy(order, other, n * sizeof *order);
+		meter_measure(&meter, order[1], n);
+		if (meter.peak_bytes < peak) {
+			uint32_t *better = order[1];
+			order[1] = order[0];
+			order[0] = better;
+		}
 	}
 	host_arena_release(arena, mark);
 	return st;

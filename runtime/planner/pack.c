@@ -2,6 +2,7 @@
 #include "planner/pack.h"
 
 #include "base/bytes.h"
+#include "planner/random.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -361,22 +362,13 @@ static enum tarn_status try_skylines(struct packer *k, struct host_arena *scratc
 	return TARN_OK;
 }
 
-/* xorshift64*: the search needs variety, not quality. */
-static uint32_t draw(uint64_t *state, uint32_t below)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return (uint32_t)((*state * 0x2545F4914F6CDD1Du >> 32) * below >> 32);
-}
-
 /* A buffer that reaches the height of the best placement, counted by its place in the best order. */
 static uint32_t highest_in_order(const struct packer *k, uint64_t *state)
 {
 	uint32_t found = 0, chosen = 0;
 	for (uint32_t i = 0; i < k->n; i++) {
 		uint32_t b = k->best_order[i];
-		if (k->best_offset[b] + k->buffer[b].bytes == k->best_height && draw(state, ++found) == 0)
+		if (k->best_offset[b] + k->buffer[b].bytes == k->best_height && random_below(state, ++found) == 0)
 			chosen = i;
 	}
 	return chosen;
@@ -392,16 +384,16 @@ static void move_earlier(uint32_t *order, uint32_t from, uint32_t to)
 /* Hill climbing over orders: what reaches the top, or anything that lives with it, is placed earlier. */
 static void search_orders(struct packer *k, uint32_t effort)
 {
-	uint64_t state = 0x9E3779B97F4A7C15u;
+	uint64_t state = random_start(0);
 	for (uint32_t round = 0; round < effort && !reached_goal(k); round++) {
 		memcpy(k->order, k->best_order, k->n * sizeof *k->order);
 		uint32_t from = highest_in_order(k, &state);
 		if (!from)
 			return;
-		move_earlier(k->order, from, draw(&state, from));
-		if (draw(&state, 2)) {
-			from = 1 + draw(&state, k->n - 1);
-			move_earlier(k->order, from, draw(&state, from));
+		move_earlier(k->order, from, random_below(&state, from));
+		if (random_below(&state, 2)) {
+			from = 1 + random_below(&state, k->n - 1);
+			move_earlier(k->order, from, random_below(&state, from));
 		}
 		uint64_t height = place_in_order(k, false, k->best_height);
 		if (height == k->best_height)

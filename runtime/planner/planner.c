@@ -12,6 +12,8 @@
 #define PACK_ATTEMPTS 6u
 /* Orders of placement tried, times buffers. */
 #define PACK_WORK 200000u
+/* Times the search is asked for a lower peak. */
+#define LOWER_ROUNDS 8u
 
 struct planning {
 	const struct planner_request *request;
@@ -63,42 +65,47 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	return st;
 }
 
-/* A schedule of the fixed strategy; false when it has none, or one with a higher peak than keeping everything. */
-static bool fixed_schedule(struct planning *k, const struct replay_options *options)
+static enum tarn_status keep_of_strategy(struct planning *k, uint32_t order, uint8_t *keep)
 {
-	struct candidate *best = &k->best;
-	return optimizer_replay(&k->optimizer, options, best) && best->peak_bytes <= k->none.peak_bytes;
+	const struct planner_request *request = k->request;
+	switch (request->strategy) {
+	case STRATEGY_SQRT:
+		return strategy_keep_sqrt(&k->optimizer.dependence, k->optimizer.order[order], k->scratch, keep);
+	case STRATEGY_SPEED:
+		strategy_keep_heavy(request->problem, keep);
+		return TARN_OK;
+	case STRATEGY_MANUAL:
+		if (request->keep)
+			memcpy(keep, request->keep, request->problem->values);
+		return TARN_OK;
+	default:
+		return TARN_OK;
+	}
 }
 
+/* The fixed strategy's schedule with the lower peak of the two orders; keeping all when that is no worse. */
 static enum tarn_status plan_fixed(struct planning *k)
 {
-	const struct problem *p = k->request->problem;
-	uint8_t *keep = HOST_ARRAY(k->scratch, p->values, uint8_t);
-	enum tarn_status st = keep ? TARN_OK : TARN_ENOMEM;
-	struct replay_options options = {
-		.policy = REPLAY_KEEP, .budget = UINT64_MAX, .keep = keep, .max_steps = UINT32_MAX
-	};
-	switch (k->request->strategy) {
-	case STRATEGY_MEMORY_POOR:
+	const struct candidate *none = &k->none;
+	uint8_t *keep = HOST_ARRAY(k->scratch, k->request->problem->values, uint8_t);
+	struct replay_options options = { .policy = REPLAY_KEEP, .keep = keep, .max_steps = UINT32_MAX };
+	if (!keep)
+		return TARN_ENOMEM;
+	if (k->request->strategy == STRATEGY_MEMORY_POOR)
 		options.policy = REPLAY_FORGET;
-		break;
-	case STRATEGY_SQRT:
-		if (!st)
-			st = strategy_keep_sqrt(&k->optimizer.dependence, k->optimizer.order, k->scratch, keep);
-		break;
-	case STRATEGY_SPEED:
-		if (!st)
-			strategy_keep_heavy(p, keep);
-		break;
-	default:
-		options.keep = k->request->keep;
+	candidate_copy(&k->best, none);
+	bool found = false;
+	for (uint32_t order = 0; order < k->optimizer.orders; order++) {
+		enum tarn_status st = keep_of_strategy(k, order, keep);
+		if (st)
+			return st;
+		options.budget = k->best.peak_bytes;
+		found |= optimizer_replay(&k->optimizer, order, &options, &k->trial) &&
+			 (k->trial.peak_bytes < k->best.peak_bytes || k->trial.time_ns == none->time_ns);
+		if (found)
+			candidate_copy(&k->best, &k->trial);
 	}
-	if (st)
-		return st;
-	if (!fixed_schedule(k, &options)) {
-		candidate_copy(&k->best, &k->none);
-		k->result->fell_back = true;
-	}
+	k->result->fell_back = !found;
 	return TARN_OK;
 }
 
@@ -124,7 +131,19 @@ static enum tarn_status climb_ladder(struct planning *k)
 	return TARN_OK;
 }
 
-/* The least time whose packing fits the budget. When a packing is too high, the schedule is asked to be smaller. */
+/* Takes the trial when its packing fits the budget and it is faster than the best; *height: of its packing. */
+static enum tarn_status take_if_it_fits(struct planning *k, uint64_t *height)
+{
+	enum tarn_status st = height_of(k, &k->trial, k->request->budget, height);
+	if (!st && *height <= k->request->budget && k->trial.time_ns < k->best.time_ns)
+		candidate_copy(&k->best, &k->trial);
+	return st;
+}
+
+/*
+ * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller sum of
+ * live bytes.
+ */
 static enum tarn_status plan_auto(struct planning *k)
 {
 	uint64_t budget = k->request->budget, limit = budget, height;
@@ -136,21 +155,48 @@ static enum tarn_status plan_auto(struct planning *k)
 	enum tarn_status st = climb_ladder(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, &k->best);
-		optimizer_least_time(&k->optimizer, limit, false, &k->trial);
-		if (k->trial.time_ns == k->best.time_ns)
+		optimizer_least_time(&k->optimizer, limit, attempt > 0, &k->trial);
+		st = take_if_it_fits(k, &height);
+		if (st || k->trial.time_ns == k->optimizer.dependence.base_time_ns ||
+		    !optimizer_search(&k->optimizer, limit, attempt ? 4 : 1, attempt, &k->trial))
 			break;
-		st = height_of(k, &k->trial, budget, &height);
-		if (!st && height <= budget) {
-			candidate_copy(&k->best, &k->trial);
-			break;
-		}
-		if (limit <= height - budget)
+		st = take_if_it_fits(k, &height);
+		if (height <= budget || limit <= height - budget)
 			break;
 		limit -= height - budget;
 	}
 	return st;
 }
 
+/* Keeps the trial as the least when its packing is lower, or as low and faster. */
+static enum tarn_status take_if_lower(struct planning *k)
+{
+	uint64_t height;
+	enum tarn_status st = height_of(k, &k->trial, 0, &height);
+	if (!st && (height < k->least_height || (height == k->least_height && k->trial.time_ns < k->least.time_ns))) {
+		candidate_copy(&k->least, &k->trial);
+		k->least_height = height;
+	}
+	return st;
+}
+
+/* Asks the search for less and less: at first a sixteenth of what is above the bound, later less or more. */
+static enum tarn_status lower_by_search(struct planning *k)
+{
+	enum tarn_status st = TARN_OK;
+	uint64_t bound = k->optimizer.bound, cut = (k->trial.peak_bytes - bound) / 16;
+	for (uint32_t round = 0; !st && round < LOWER_ROUNDS && cut >= TARN_ALIGNMENT; round++) {
+		if (!optimizer_search(&k->optimizer, k->trial.peak_bytes - cut, LOWER_ROUNDS, round, &k->trial)) {
+			cut /= 4;
+			continue;
+		}
+		st = take_if_lower(k);
+		cut = 2 * cut < k->trial.peak_bytes - bound ? 2 * cut : k->trial.peak_bytes - bound;
+	}
+	return st;
+}
+
+/* What keeping all takes, and the least height that can be found: functions of the problem alone. */
 static enum tarn_status find_least(struct planning *k)
 {
 	optimizer_keep_all(&k->optimizer, &k->none);
@@ -158,12 +204,14 @@ static enum tarn_status find_least(struct planning *k)
 	if (st)
 		return st;
 	candidate_copy(&k->least, &k->none);
-	optimizer_least_peak(&k->optimizer, &k->least);
-	st = height_of(k, &k->least, 0, &k->least_height);
-	if (!st && k->least_height >= k->none_height) {
-		candidate_copy(&k->least, &k->none);
-		k->least_height = k->none_height;
-	}
+	k->least_height = k->none_height;
+	candidate_copy(&k->trial, &k->none);
+	optimizer_least_peak(&k->optimizer, &k->trial);
+	st = take_if_lower(k);
+	if (!st)
+		st = lower_by_search(k);
+	if (!st && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
+		st = take_if_lower(k);
 	return st;
 }
 

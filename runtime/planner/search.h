@@ -16,7 +16,6 @@ struct search;
 
 struct search_goal {
 	uint64_t limit;    /* of the peak, bytes */
-	double penalty_ns; /* for each byte above the limit at each step; grows while the search stalls above it */
 	uint32_t rounds;
 	uint64_t seed;
 };

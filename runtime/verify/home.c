@@ -49,14 +49,18 @@ static enum tarn_status check_entry(const struct plan *plan, uint32_t i)
 	if (p->name >= graph->text_bytes || p->tensor >= graph->tensors)
 		return tarn_fail(TARN_EVERIFY, "persistent table: entry %u has no name or no tensor", i);
 	const struct tensor *tensor = &graph->tensor[p->tensor];
-	if (tensor->producer != OP_NONE || !is_persistent(p->role) || strcmp(graph->text + tensor->name, entry_name(plan, i)))
-		return tarn_fail(TARN_EVERIFY, "persistent table: entry %s is not the persistent tensor %u of program %s",
+	if (tensor->producer != OP_NONE || !is_persistent(p->role) ||
+	    strcmp(graph->text + tensor->name, entry_name(plan, i)))
+		return tarn_fail(TARN_EVERIFY,
+				 "persistent table: entry %s is not the persistent tensor %u of program %s",
 				 entry_name(plan, i), p->tensor, program_name(plan->program[0].kind));
 	if (!p->bytes || p->bytes > plan->persistent_bytes || p->offset % TARN_ALIGNMENT ||
 	    p->offset > plan->persistent_bytes || bytes_align(p->bytes) > plan->persistent_bytes - p->offset)
-		return tarn_fail(TARN_EVERIFY, "persistent table: %s, %" PRIu64 " bytes at %" PRIu64
-				 ", is not aligned to %u or not inside the first %" PRIu64 " bytes", entry_name(plan, i),
-				 p->bytes, p->offset, (unsigned)TARN_ALIGNMENT, plan->persistent_bytes);
+		return tarn_fail(TARN_EVERIFY,
+				 "persistent table: %s, %" PRIu64 " bytes at %" PRIu64
+				 ", is not aligned to %u or not inside the first %" PRIu64 " bytes",
+				 entry_name(plan, i), p->bytes, p->offset, (unsigned)TARN_ALIGNMENT,
+				 plan->persistent_bytes);
 	return TARN_OK;
 }
 

@@ -12,12 +12,14 @@ static enum tarn_status link_input(const struct subject *subject, uint32_t op, u
 {
 	const struct graph *graph = &subject->program->graph;
 	if (t >= graph->tensors)
-		return verify_refuse(subject, "op %u (%s) reads tensor %u of %u", op, op_name(graph, op), t, graph->tensors);
+		return verify_refuse(subject, "op %u (%s) reads tensor %u of %u", op, op_name(graph, op), t,
+				     graph->tensors);
 	if (!made[t])
-		return verify_refuse(subject, "op %u (%s) reads %s, which no op before it makes", op, op_name(graph, op),
-				     tensor_name(graph, t));
+		return verify_refuse(subject, "op %u (%s) reads %s, which no op before it makes", op,
+				     op_name(graph, op), tensor_name(graph, t));
 	if (subject->version[subject->root[t]])
-		return verify_refuse(subject, "op %u (%s) reads %s; a new version is never read in the step that makes it", op,
+		return verify_refuse(subject,
+				     "op %u (%s) reads %s; a new version is never read in the step that makes it", op,
 				     op_name(graph, op), tensor_name(graph, t));
 	/* The loader may fill the slot again as soon as the step has taken the batch out of it. */
 	if (graph->tensor[subject->root[t]].role == ROLE_STAGING && graph->op[op].kind != OP_INPUT)
@@ -33,9 +35,10 @@ static enum tarn_status link_shared(struct subject *subject, uint32_t op, uint32
 	const struct tensor *out = &graph->tensor[t], *in = &graph->tensor[source];
 	uint32_t root = subject->root[source];
 	if (out->bytes != in->bytes || out->storage != graph->tensor[root].storage)
-		return verify_refuse(subject, "op %u (%s): %s (%" PRIu64 " bytes) does not lie in the storage of %s (%" PRIu64
-				     " bytes)", op, op_name(graph, op), tensor_name(graph, t), out->bytes,
-				     tensor_name(graph, source), in->bytes);
+		return verify_refuse(
+			subject,
+			"op %u (%s): %s (%" PRIu64 " bytes) does not lie in the storage of %s (%" PRIu64 " bytes)", op,
+			op_name(graph, op), tensor_name(graph, t), out->bytes, tensor_name(graph, source), in->bytes);
 	if (view) {
 		subject->root[t] = root;
 		return TARN_OK;
@@ -65,8 +68,8 @@ static enum tarn_status link_output(struct subject *subject, uint32_t op, uint32
 		return verify_refuse(subject, "op %u (%s) has no input %d", op, op_name(graph, op), source);
 	if (source < 0) {
 		if (is_persistent(graph->tensor[t].role) || graph->tensor[t].storage != t)
-			return verify_refuse(subject, "op %u (%s): %s must have memory of its own", op, op_name(graph, op),
-					     tensor_name(graph, t));
+			return verify_refuse(subject, "op %u (%s): %s must have memory of its own", op,
+					     op_name(graph, op), tensor_name(graph, t));
 		return TARN_OK;
 	}
 	uint32_t in = op_inputs(graph, op)[source];

@@ -34,7 +34,7 @@ struct replay {
 	const struct instruction *instruction;
 	const struct op *op;
 	const struct op_row *row;
-	const uint32_t *tensor;  /* inputs, then outputs */
+	const uint32_t *tensor; /* inputs, then outputs */
 	const uint64_t *offset;
 	struct range workspace;
 };
@@ -44,14 +44,14 @@ static enum tarn_status refuse_step(const struct replay *r, const char *what, ui
 	const char *side = k < r->op->inputs ? "input" : "output";
 	return verify_refuse(r->subject, "instruction %u (%s, %s): %s %u, %s, at %" PRIu64 ": %s%s", r->step,
 			     r->graph->text + r->op->name, r->row->name, side,
-			     k < r->op->inputs ? k : k - r->op->inputs, tensor_name(r->graph, r->tensor[k]), r->offset[k],
-			     what, why);
+			     k < r->op->inputs ? k : k - r->op->inputs, tensor_name(r->graph, r->tensor[k]),
+			     r->offset[k], what, why);
 }
 
 static enum tarn_status refuse_workspace(const struct replay *r, const char *why)
 {
-	return verify_refuse(r->subject, "instruction %u (%s, %s): workspace of %" PRIu64 " bytes at %" PRIu64 ": %s", r->step,
-			     r->graph->text + r->op->name, r->row->name, r->instruction->workspace_bytes,
+	return verify_refuse(r->subject, "instruction %u (%s, %s): workspace of %" PRIu64 " bytes at %" PRIu64 ": %s",
+			     r->step, r->graph->text + r->op->name, r->row->name, r->instruction->workspace_bytes,
 			     r->instruction->workspace_offset, why);
 }
 
@@ -92,7 +92,8 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 		if (r->offset[k] != home_offset(r, k))
 			return refuse_step(r, "it lives elsewhere, ", k, "where the persistent table says");
 		if (r->updated[home])
-			return refuse_step(r, "its old version is gone, ", k, "an earlier instruction wrote the new one");
+			return refuse_step(r, "its old version is gone, ", k,
+					   "an earlier instruction wrote the new one");
 		return TARN_OK;
 	}
 	const struct arena_value *value = arena_map_at(&r->map, r->offset[k]);
@@ -108,7 +109,8 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 static bool may_share(const struct replay *r, uint32_t k, uint32_t j)
 {
 	uint32_t output = k - r->op->inputs;
-	if (r->offset[k] != r->offset[j] || r->graph->tensor[r->tensor[k]].bytes != r->graph->tensor[r->tensor[j]].bytes)
+	if (r->offset[k] != r->offset[j] ||
+	    r->graph->tensor[r->tensor[k]].bytes != r->graph->tensor[r->tensor[j]].bytes)
 		return false;
 	if (r->subject->version[r->tensor[k]])
 		return r->row->version_of[output] == (int)j;
@@ -197,7 +199,8 @@ static enum tarn_status take_instruction(struct replay *r, uint32_t step)
 	r->row = op_row(r->op->kind);
 	if ((uint64_t)instruction->first_operand + r->op->inputs + r->op->outputs > program->operand_offsets)
 		return verify_refuse(r->subject, "instruction %u (%s): its offsets begin at %u of %u", step,
-				     r->graph->text + r->op->name, instruction->first_operand, program->operand_offsets);
+				     r->graph->text + r->op->name, instruction->first_operand,
+				     program->operand_offsets);
 	if (r->row->view)
 		return verify_refuse(r->subject, "instruction %u (%s): a %s is a view and never runs", step,
 				     r->graph->text + r->op->name, r->row->name);
@@ -242,8 +245,8 @@ static enum tarn_status check_effects(const struct replay *r)
 {
 	for (uint32_t op = 0; op < r->graph->ops; op++)
 		if (op_row(r->graph->op[op].kind)->effect && !r->runs[op])
-			return verify_refuse(r->subject, "the effect %s (op %u, %s) never runs", op_name(r->graph, op), op,
-					     op_row(r->graph->op[op].kind)->name);
+			return verify_refuse(r->subject, "the effect %s (op %u, %s) never runs", op_name(r->graph, op),
+					     op, op_row(r->graph->op[op].kind)->name);
 	return TARN_OK;
 }
 
@@ -272,8 +275,8 @@ static enum tarn_status check_peak(const struct replay *r, struct host_arena *sc
 		return verify_refuse(r->subject, "the peak is %" PRIu64 " bytes, the plan says %" PRIu64,
 				     plan->persistent_bytes + most, program->peak_bytes);
 	if (program->height_bytes != r->height)
-		return verify_refuse(r->subject, "the arena is used up to byte %" PRIu64 ", the plan says %" PRIu64, r->height,
-				     program->height_bytes);
+		return verify_refuse(r->subject, "the arena is used up to byte %" PRIu64 ", the plan says %" PRIu64,
+				     r->height, program->height_bytes);
 	return TARN_OK;
 }
 

@@ -28,18 +28,21 @@ static enum tarn_status check_numbers(const struct plan *plan)
 				 plan->persistent_bytes, plan->arena_bytes);
 	/* The largest multiple of the alignment leaves room for one past the end. */
 	if (plan->persistent_bytes % TARN_ALIGNMENT || plan->arena_bytes > UINT64_MAX - 2 * TARN_ALIGNMENT)
-		return tarn_fail(TARN_EVERIFY, "persistent part of %" PRIu64 " bytes in an arena of %" PRIu64
-				 ": not aligned or out of range", plan->persistent_bytes, plan->arena_bytes);
+		return tarn_fail(TARN_EVERIFY,
+				 "persistent part of %" PRIu64 " bytes in an arena of %" PRIu64
+				 ": not aligned or out of range",
+				 plan->persistent_bytes, plan->arena_bytes);
 	if (plan->arena_bytes > plan->budget_bytes)
-		return tarn_fail(TARN_EVERIFY, "the arena has %" PRIu64 " bytes, the budget is %" PRIu64, plan->arena_bytes,
-				 plan->budget_bytes);
+		return tarn_fail(TARN_EVERIFY, "the arena has %" PRIu64 " bytes, the budget is %" PRIu64,
+				 plan->arena_bytes, plan->budget_bytes);
 	for (uint32_t p = 0; p < plan->programs; p++) {
 		const struct program *program = &plan->program[p];
 		if (program->kind >= PLAN_MAX_PROGRAMS || plan_program(plan, program->kind) != program)
 			return tarn_fail(TARN_EVERIFY, "program %u is of kind %u (%s), unknown or there twice", p,
 					 program->kind, program_name(program->kind));
 		if (program->height_bytes > plan->arena_bytes || program->peak_bytes > plan->budget_bytes)
-			return tarn_fail(TARN_EVERIFY, "program %s: height %" PRIu64 " and peak %" PRIu64
+			return tarn_fail(TARN_EVERIFY,
+					 "program %s: height %" PRIu64 " and peak %" PRIu64
 					 " bytes; the arena has %" PRIu64 ", the budget is %" PRIu64,
 					 program_name(program->kind), program->height_bytes, program->peak_bytes,
 					 plan->arena_bytes, plan->budget_bytes);
@@ -52,7 +55,8 @@ static enum tarn_status check_largest(const struct plan *plan, const uint64_t *l
 {
 	for (uint32_t i = 0; i < plan->persistents; i++)
 		if (plan->persistent[i].bytes != largest[i])
-			return tarn_fail(TARN_EVERIFY, "persistent table: %s has %" PRIu64 " bytes, the programs use %" PRIu64,
+			return tarn_fail(TARN_EVERIFY,
+					 "persistent table: %s has %" PRIu64 " bytes, the programs use %" PRIu64,
 					 plan->program[0].graph.text + plan->persistent[i].name,
 					 plan->persistent[i].bytes, largest[i]);
 	return TARN_OK;

@@ -49,19 +49,18 @@ static bool in_bounds(const struct cells *c, uint64_t offset, uint64_t bytes)
 	return offset % CELL == 0 && offset <= arena && bytes <= arena - offset;
 }
 
-/* The content of a cell ends; `upto` is the last step that counts. */
-static void end_cell(struct cells *c, struct cell *cell, uint32_t upto)
+/* The content of a cell ends: it counts from its write to its last read, but no longer than up to `stop` (exclusive).
+ */
+static void end_cell(struct cells *c, struct cell *cell, uint32_t stop)
 {
 	if (!cell->live)
 		return;
 	cell->live = false;
-	uint32_t last = cell->read > cell->written ? cell->read : cell->written;
-	if (last > upto)
-		last = upto;
-	if (last < cell->written || last == UINT32_MAX)
+	uint32_t end = cell->read + 1 < stop ? cell->read + 1 : stop;
+	if (end <= cell->written)
 		return;
 	c->change[cell->written]++;
-	c->change[last + 1]--;
+	c->change[end]--;
 }
 
 static void write_cells(struct cells *c, struct span span, uint64_t seed)
@@ -69,7 +68,7 @@ static void write_cells(struct cells *c, struct span span, uint64_t seed)
 	for (uint64_t i = 0; i < span.count; i++) {
 		struct cell *cell = &c->cell[span.first + i];
 		/* What is read in this step and overwritten in this step is one place: count it once. */
-		end_cell(c, cell, c->step ? c->step - 1 : UINT32_MAX);
+		end_cell(c, cell, c->step);
 		*cell = (struct cell){ mix(seed, i), c->step, c->step,
 				       (span.first + i) * CELL >= c->plan->persistent_bytes };
 	}
@@ -84,7 +83,8 @@ static void scribble(struct cells *c, struct span span)
 }
 
 /* May output number `output` lie exactly on input j? */
-static bool allowed(const struct op *op, const uint64_t *offset, uint32_t output, uint32_t j, struct span out, struct span in)
+static bool allowed(const struct op *op, const uint64_t *offset, uint32_t output, uint32_t j, struct span out,
+		    struct span in)
 {
 	const struct op_row *row = op_row(op->kind);
 	if (offset[op->inputs + output] != offset[j] || out.count != in.count)
@@ -140,7 +140,8 @@ static bool run_step(struct cells *c, uint32_t step)
 	const uint64_t *offset = c->program->operand_offset + instruction->first_operand;
 	if (!step_in_bounds(c, instruction, op, offset))
 		return false;
-	struct span workspace = { instruction->workspace_offset / CELL, (instruction->workspace_bytes + CELL - 1) / CELL };
+	struct span workspace = { instruction->workspace_offset / CELL,
+				  (instruction->workspace_bytes + CELL - 1) / CELL };
 	if (workspace.count && instruction->workspace_offset < c->plan->persistent_bytes)
 		return false;
 	scribble(c, workspace);
@@ -151,7 +152,7 @@ static bool run_step(struct cells *c, uint32_t step)
 	if (workspace.count) {
 		write_cells(c, workspace, mix(0x3035, step));
 		for (uint64_t i = 0; i < workspace.count; i++)
-			end_cell(c, &c->cell[workspace.first + i], step);
+			end_cell(c, &c->cell[workspace.first + i], step + 1);
 	}
 	if (op_row(op->kind)->effect)
 		c->result->effects += mix(seen, 0xEFFEC7);
@@ -208,7 +209,7 @@ enum tarn_status mutate_replay(const struct plan *plan, const struct program *pr
 		result->in_bounds = run_step(&c, s);
 	if (result->in_bounds) {
 		for (uint64_t i = 0; i < c.cells; i++)
-			end_cell(&c, &c.cell[i], UINT32_MAX - 1);
+			end_cell(&c, &c.cell[i], program->instructions);
 		uint64_t live = 0, most = 0;
 		for (uint32_t s = 0; s < program->instructions; s++) {
 			live += c.change[s];

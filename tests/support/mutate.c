@@ -270,8 +270,8 @@ static enum tarn_status try_one(struct bench *b, uint32_t p, enum mutation mutat
 	struct host_mark mark = host_arena_mark(b->scratch);
 	enum tarn_status st = copy_plan(b);
 	struct program *program = &b->mutant.program[p];
-	if (!st && (mutation < INSTRUCTION_MUTATIONS ? mutate_instruction(b, program, mutation, i) :
-						       mutate_operand(b, program, mutation, i, k)))
+	if (!st && (mutation < INSTRUCTION_MUTATIONS ? mutate_instruction(b, program, mutation, i)
+						     : mutate_operand(b, program, mutation, i, k)))
 		judge(b, mutation_name[mutation], p, i, k);
 	host_arena_release(b->scratch, mark);
 	return st;

@@ -14,10 +14,10 @@ struct layout {
 	const struct graph *graph;
 	const uint32_t *sequence;
 	uint32_t steps;
-	uint32_t *newest;       /* [tensors]: instance */
-	uint32_t *instance;     /* [operands of all steps]; TENSOR_NONE: persistent */
-	uint32_t *last_read;    /* [instances] */
-	uint32_t *place_of;     /* [instances] */
+	uint32_t *newest;    /* [tensors]: instance */
+	uint32_t *instance;  /* [operands of all steps]; TENSOR_NONE: persistent */
+	uint32_t *last_read; /* [instances] */
+	uint32_t *place_of;  /* [instances] */
 	struct place *place;
 	uint32_t instances, places;
 };
@@ -130,9 +130,9 @@ static void write_operands(const struct plan *plan, const struct layout *l, stru
 		for (uint32_t k = 0; k < op->inputs + op->outputs; k++, slot++) {
 			uint32_t instance = l->instance[slot], t = l->graph->operand[op->first_operand + k];
 			program->operand_offset[slot] =
-				instance == TENSOR_NONE ?
-					persistent_offset(plan, tensor_name(l->graph, storage_of(l->graph, t))) :
-					l->place[l->place_of[instance]].offset;
+				instance == TENSOR_NONE
+					? persistent_offset(plan, tensor_name(l->graph, storage_of(l->graph, t)))
+					: l->place[l->place_of[instance]].offset;
 		}
 	}
 	program->operand_offsets = slot;
@@ -259,8 +259,8 @@ struct sample {
 	uint32_t scale;
 };
 
-static uint32_t add_persistent(struct sample *s, const char *name, enum tensor_role role, enum dtype dtype, uint32_t rank,
-			       const uint32_t *dim)
+static uint32_t add_persistent(struct sample *s, const char *name, enum tensor_role role, enum dtype dtype,
+			       uint32_t rank, const uint32_t *dim)
 {
 	uint32_t id = 0;
 	if (!s->status)
@@ -268,13 +268,13 @@ static uint32_t add_persistent(struct sample *s, const char *name, enum tensor_r
 	return id;
 }
 
-#define PERSISTENT(role, dtype, name, ...) \
+#define PERSISTENT(role, dtype, name, ...)                                                                       \
 	add_persistent(s, name, role, dtype, (uint32_t)(sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)), \
 		       (const uint32_t[]){ __VA_ARGS__ })
 
 /* Returns output 0; the others follow it. */
-static uint32_t add_op(struct sample *s, enum op_kind kind, enum op_phase phase, const char *name,
-		       struct op_attr attr, uint32_t inputs, const uint32_t *input)
+static uint32_t add_op(struct sample *s, enum op_kind kind, enum op_phase phase, const char *name, struct op_attr attr,
+		       uint32_t inputs, const uint32_t *input)
 {
 	uint32_t out[OP_MAX_OUTPUTS] = { 0 };
 	if (!s->status)
@@ -282,13 +282,22 @@ static uint32_t add_op(struct sample *s, enum op_kind kind, enum op_phase phase,
 	return out[0];
 }
 
-#define OP(kind, phase, name, attr, ...) \
+#define OP(kind, phase, name, attr, ...)                \
 	add_op(s, OP_##kind, PHASE_##phase, name, attr, \
 	       (uint32_t)(sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)), (const uint32_t[]){ __VA_ARGS__ })
 #define ATTR(...) ((struct op_attr){ __VA_ARGS__ })
 #define NO_ATTR ((struct op_attr){ 0 })
-#define WINDOW3 { .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .pad_begin = { 1, 1 }, .pad_end = { 1, 1 } }
-#define WINDOW1 { .kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } }
+#define WINDOW3                                                                                                   \
+	{                                                                                                         \
+		.kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .pad_begin = { 1, 1 }, .pad_end = { \
+			1,                                                                                        \
+			1                                                                                         \
+		}                                                                                                 \
+	}
+#define WINDOW1                                                              \
+	{                                                                    \
+		.kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 } \
+	}
 
 static void add_persistents(struct sample *s)
 {
@@ -322,12 +331,11 @@ static void add_forward(struct sample *s, bool training)
 		s->mean = OP(BATCH_STATS, FORWARD, "norm/stats", NO_ATTR, s->conv);
 		s->var = s->mean + 1;
 	}
-	s->apply = OP(BATCH_APPLY, FORWARD, "norm", ATTR(.epsilon = 1e-5f, .activation = ACTIVATION_RELU), s->conv, s->mean,
-		      s->var, s->gamma, s->beta);
+	s->apply = OP(BATCH_APPLY, FORWARD, "norm", ATTR(.epsilon = 1e-5f, .activation = ACTIVATION_RELU), s->conv,
+		      s->mean, s->var, s->gamma, s->beta);
 	if (training)
-		OP(RUNNING_UPDATE, FORWARD, "norm/update",
-		   ATTR(.momentum = 0.1f, .samples = s->batch * IMAGE * IMAGE), s->running_mean, s->running_var, s->count,
-		   s->mean, s->var);
+		OP(RUNNING_UPDATE, FORWARD, "norm/update", ATTR(.momentum = 0.1f, .samples = s->batch * IMAGE * IMAGE),
+		   s->running_mean, s->running_var, s->count, s->mean, s->var);
 	s->mix = OP(CONV2D, FORWARD, "mix", ATTR(.window = WINDOW1), s->apply, s->mix_w);
 	s->sum = OP(ADD, FORWARD, "sum", NO_ATTR, s->mix, s->apply);
 	s->drop = s->sum;
@@ -358,11 +366,13 @@ static void add_backward(struct sample *s)
 {
 	uint32_t conv_v = PERSISTENT(ROLE_OPTIMIZER_STATE, DTYPE_F32, "conv/weight/v", CHANNELS, 3, 3, 3);
 	uint32_t logits_v = PERSISTENT(ROLE_OPTIMIZER_STATE, DTYPE_F32, "logits/weight/v", CLASSES, HIDDEN);
-	uint32_t dloss = add_op(s, OP_FILL, PHASE_BACKWARD, "dloss", ATTR(.alpha = 1, .rank = 1, .extent = { 1 }), 0, NULL);
+	uint32_t dloss =
+		add_op(s, OP_FILL, PHASE_BACKWARD, "dloss", ATTR(.alpha = 1, .rank = 1, .extent = { 1 }), 0, NULL);
 	uint32_t dlogits = OP(SOFTMAX_CROSS_ENTROPY_GRAD, BACKWARD, "dlogits", NO_ATTR, s->logits, s->labels, dloss);
 	uint32_t dlogits_w = OP(MATMUL, BACKWARD, "dlogits_w", ATTR(.transpose_a = 1), dlogits, s->hidden);
 	uint32_t dhidden = OP(MATMUL, BACKWARD, "dhidden", NO_ATTR, dlogits, s->logits_w);
-	uint32_t ddense = OP(ACTIVATION_GRAD, BACKWARD, "ddense", ATTR(.activation = ACTIVATION_SILU), dhidden, s->dense);
+	uint32_t ddense =
+		OP(ACTIVATION_GRAD, BACKWARD, "ddense", ATTR(.activation = ACTIVATION_SILU), dhidden, s->dense);
 	uint32_t dhidden_w = OP(MATMUL, BACKWARD, "dhidden_w", ATTR(.transpose_a = 1), ddense, s->flat);
 	uint32_t dhidden_b = OP(SUM_ROWS, BACKWARD, "dhidden_b", NO_ATTR, ddense);
 	uint32_t dflat = OP(MATMUL, BACKWARD, "dflat", NO_ATTR, ddense, s->hidden_w);
@@ -372,13 +382,14 @@ static void add_backward(struct sample *s)
 	uint32_t dview = OP(RESHAPE, BACKWARD, "dimage", image, dflat);
 	uint32_t dsum = OP(DROPOUT, BACKWARD, "dsum", ATTR(.rate = 0.25f, .stream = 1), dview, s->scalars);
 	uint32_t dmix_w = OP(CONV2D_GRAD_WEIGHT, BACKWARD, "dmix_w", ATTR(.window = WINDOW1), s->apply, dsum);
-	uint32_t dmix = OP(CONV2D_GRAD_INPUT, BACKWARD, "dmix", ATTR(.window = WINDOW1, .extent = { IMAGE, IMAGE }), dsum,
-			   s->mix_w);
+	uint32_t dmix = OP(CONV2D_GRAD_INPUT, BACKWARD, "dmix", ATTR(.window = WINDOW1, .extent = { IMAGE, IMAGE }),
+			   dsum, s->mix_w);
 	uint32_t dapply = OP(ADD, BACKWARD, "dapply", NO_ATTR, dsum, dmix);
 	struct op_attr norm = ATTR(.epsilon = 1e-5f, .activation = ACTIVATION_RELU);
-	uint32_t dgamma = OP(BATCH_REDUCE, BACKWARD, "dgamma", norm, dapply, s->conv, s->mean, s->var, s->gamma, s->beta);
-	uint32_t dconv = OP(BATCH_GRAD_INPUT, BACKWARD, "dconv", norm, dapply, s->conv, s->mean, s->var, s->gamma, s->beta,
-			    dgamma, dgamma + 1);
+	uint32_t dgamma =
+		OP(BATCH_REDUCE, BACKWARD, "dgamma", norm, dapply, s->conv, s->mean, s->var, s->gamma, s->beta);
+	uint32_t dconv = OP(BATCH_GRAD_INPUT, BACKWARD, "dconv", norm, dapply, s->conv, s->mean, s->var, s->gamma,
+			    s->beta, dgamma, dgamma + 1);
 	uint32_t dconv_w = OP(CONV2D_GRAD_WEIGHT, BACKWARD, "dconv_w", ATTR(.window = WINDOW3), s->x, dconv);
 	add_descent(s, "norm/gamma/update", s->gamma, dgamma);
 	add_descent(s, "norm/beta/update", s->beta, dgamma + 1);
@@ -454,8 +465,8 @@ enum tarn_status sample_plan(struct host_arena *arena, struct plan *plan)
 		uint32_t *sequence = HOST_ARRAY(arena, 2 * (size_t)program->graph.ops, uint32_t);
 		if (!sequence)
 			return TARN_ENOMEM;
-		uint32_t steps = p == 0 ? sequence_with_recompute(&sample[p], sequence) :
-					  sample_sequence(&program->graph, sequence);
+		uint32_t steps = p == 0 ? sequence_with_recompute(&sample[p], sequence)
+					: sample_sequence(&program->graph, sequence);
 		st = sample_layout(plan, program, sequence, steps, 256, arena);
 		if (program->height_bytes > plan->arena_bytes)
 			plan->arena_bytes = program->height_bytes;

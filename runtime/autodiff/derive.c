@@ -1,0 +1,59 @@
+/* derive.c - the table of derivative rules, and what the rules share. */
+#include "autodiff/derive.h"
+
+#include <stddef.h>
+
+static derive_fn *const rules[OP_KINDS] = {
+	[OP_MATMUL] = derive_matmul,
+	[OP_CONV2D] = derive_conv2d,
+	[OP_CONV2D_GRAD_INPUT] = derive_conv2d_grad_input,
+	[OP_CONV2D_GRAD_WEIGHT] = derive_conv2d_grad_weight,
+	[OP_MAX_POOL] = derive_max_pool,
+	[OP_AVG_POOL] = derive_avg_pool,
+	[OP_AVG_POOL_GRAD] = derive_avg_pool_grad,
+	[OP_ACTIVATION] = derive_activation,
+	[OP_ACTIVATION_GRAD] = derive_activation_grad,
+	[OP_BATCH_APPLY] = derive_batch_apply,
+	[OP_LAYER_NORM] = derive_layer_norm,
+	[OP_DROPOUT] = derive_dropout,
+	[OP_ADD] = derive_add_op,
+	[OP_MULTIPLY] = derive_multiply,
+	[OP_SCALE] = derive_scale,
+	[OP_CONCAT] = derive_concat,
+	[OP_SLICE] = derive_slice,
+	[OP_PAD_AXIS] = derive_pad_axis,
+	[OP_RESHAPE] = derive_reshape,
+	[OP_PERMUTE] = derive_permute,
+	[OP_SOFTMAX_CROSS_ENTROPY] = derive_cross_entropy,
+	[OP_MEAN_SQUARED_ERROR] = derive_squared_error,
+};
+
+derive_fn *derive_rule(enum op_kind kind)
+{
+	return (unsigned)kind < OP_KINDS ? rules[kind] : NULL;
+}
+
+enum tarn_status derive_add(struct graph *graph, uint32_t op, const char *what, enum op_kind kind,
+			    const struct op_attr *attr, const uint32_t *input, uint32_t inputs, uint32_t *out)
+{
+	char *name = host_arena_printf(graph->arena, "%s/gradient_%s", op_name(graph, op), what);
+	if (!name)
+		return TARN_ENOMEM;
+	return graph_add_op(graph, kind, PHASE_BACKWARD, name, attr, input, inputs, out);
+}
+
+enum tarn_status derive_fused_activation(struct graph *graph, uint32_t op, uint32_t dy, uint32_t *dz)
+{
+	const struct op_attr attr = { .activation = graph->op[op].attr.activation };
+	const uint32_t input[2] = { dy, op_outputs(graph, op)[0] };
+	*dz = dy;
+	if (attr.activation == ACTIVATION_NONE)
+		return TARN_OK;
+	return derive_add(graph, op, "activation", OP_ACTIVATION_GRAD, &attr, input, 2, dz);
+}
+
+enum tarn_status derive_unsupported(const struct graph *graph, uint32_t op, const char *what)
+{
+	return tarn_fail(TARN_EUNSUPPORTED, "%s: the gradient of %s %s is not available", op_name(graph, op),
+			 op_row(graph->op[op].kind)->name, what);
+}

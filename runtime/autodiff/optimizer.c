@@ -1,0 +1,183 @@
+/* optimizer.c - see optimizer.h. */
+#include "autodiff/optimizer.h"
+
+#include <stdlib.h>
+
+/* What an optimizer keeps of each parameter, and its op. */
+struct method {
+	enum op_kind kind;
+	uint32_t states;
+	const char *state[2];
+};
+
+static const struct method *method_of(const struct config *config)
+{
+	static const struct method sgd = { OP_SGD, 0, { NULL, NULL } };
+	static const struct method momentum = { OP_MOMENTUM, 1, { "momentum", NULL } };
+	static const struct method adam = { OP_ADAM, 2, { "m", "v" } };
+	switch ((enum optimizer_kind)config->optimizer.type) {
+	case OPTIMIZER_SGD:
+		return &sgd;
+	case OPTIMIZER_MOMENTUM:
+		return &momentum;
+	case OPTIMIZER_ADAM:
+	case OPTIMIZER_ADAMW:
+		return &adam;
+	}
+	return NULL;
+}
+
+static bool is_trained(const struct tensor *tensor)
+{
+	return tensor->role == ROLE_PARAMETER && tensor->producer == OP_NONE && !(tensor->flags & TENSOR_FROZEN);
+}
+
+/* "optimizer/conv1/weight/momentum", in the graph's arena. */
+static char *state_name(const struct graph *graph, uint32_t parameter, const char *state)
+{
+	return host_arena_printf(graph->arena, "optimizer/%s/%s", tensor_name(graph, parameter), state);
+}
+
+static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const char *state)
+{
+	const struct tensor shape = graph->tensor[parameter];
+	uint32_t id;
+	char *name = state_name(graph, parameter, state);
+	if (!name)
+		return TARN_ENOMEM;
+	enum tarn_status st =
+		graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, DTYPE_F32, shape.dim, shape.rank, &id);
+	if (!st)
+		graph->tensor[id].init = INIT_ZERO;
+	return st;
+}
+
+enum tarn_status optimizer_add_state(struct graph *graph, const struct config *config)
+{
+	const struct method *method = method_of(config);
+	const uint32_t tensors = graph->tensors, one = 1;
+	uint32_t metric;
+	if (!method)
+		return tarn_fail(TARN_EINVAL, "optimizer %u is not known", config->optimizer.type);
+	for (uint32_t t = 0; t < tensors; t++)
+		for (uint32_t k = 0; k < method->states && is_trained(&graph->tensor[t]); k++) {
+			enum tarn_status st = add_state(graph, t, method->state[k]);
+			if (st)
+				return st;
+		}
+	if (config->optimizer.clip_norm <= 0)
+		return TARN_OK;
+	return graph_add_persistent(graph, "metric/gradient_norm", ROLE_METRIC, DTYPE_F32, &one, 1, &metric);
+}
+
+/* A parameter and its gradient. */
+struct update {
+	uint32_t parameter, gradient;
+	uint32_t complete; /* op that completes the gradient */
+};
+
+static int compare_updates(const void *a, const void *b)
+{
+	const struct update *x = a, *y = b;
+	if (x->complete != y->complete)
+		return x->complete < y->complete ? -1 : 1;
+	return x->parameter < y->parameter ? -1 : x->parameter > y->parameter;
+}
+
+/* Those that have a gradient, in the order in which the gradients are complete. */
+static struct update *list_updates(const struct graph *graph, const uint32_t *parameter, const uint32_t *gradient,
+				   uint32_t *count, struct host_arena *arena)
+{
+	struct update *update = HOST_ARRAY(arena, *count, struct update);
+	uint32_t n = 0;
+	if (!update)
+		return NULL;
+	for (uint32_t i = 0; i < *count; i++)
+		if (gradient[i] != TENSOR_NONE)
+			update[n++] = (struct update){ parameter[i], gradient[i], graph->tensor[gradient[i]].producer };
+	qsort(update, n, sizeof *update, compare_updates);
+	*count = n;
+	return update;
+}
+
+/* One sum of squares a gradient, and the barrier that needs them all. */
+static enum tarn_status add_clipping(struct graph *graph, const struct config *config, const struct update *update,
+				     uint32_t count, struct host_arena *arena, uint32_t *scale)
+{
+	const struct op_attr attr = { .alpha = (float)config->optimizer.clip_norm };
+	uint32_t *squares = HOST_ARRAY(arena, count, uint32_t), clip[2];
+	if (!squares)
+		return TARN_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		char *name = host_arena_printf(graph->arena, "%s/gradient_squares", tensor_name(graph, update[i].parameter));
+		if (!name)
+			return TARN_ENOMEM;
+		enum tarn_status st = graph_add_op(graph, OP_SUM_SQUARES, PHASE_UPDATE, name, NULL, &update[i].gradient, 1,
+						   &squares[i]);
+		if (st)
+			return st;
+	}
+	enum tarn_status st = graph_add_op(graph, OP_CLIP_SCALE, PHASE_UPDATE, "clip", &attr, squares, count, clip);
+	if (st)
+		return st;
+	*scale = clip[0];
+	const uint32_t input[2] = { graph_find(graph, "metric/gradient_norm"), clip[1] };
+	return graph_add_op(graph, OP_RECORD, PHASE_UPDATE, "record/gradient_norm", NULL, input, 2, NULL);
+}
+
+/* The numbers of the method that the op needs; the others stay zero, so that equal ops are equal. */
+static struct op_attr update_attr(const struct config *config, const struct method *method,
+				  const struct tensor *parameter)
+{
+	struct op_attr attr = { .rate_scale = 1 };
+	if (!(parameter->flags & TENSOR_NO_DECAY))
+		attr.weight_decay = (float)config->optimizer.weight_decay;
+	if (method->kind == OP_MOMENTUM) {
+		attr.momentum = (float)config->optimizer.momentum;
+		attr.nesterov = config->optimizer.nesterov;
+	} else if (method->kind == OP_ADAM) {
+		attr.beta1 = (float)config->optimizer.beta1;
+		attr.beta2 = (float)config->optimizer.beta2;
+		attr.epsilon = (float)config->optimizer.epsilon;
+		attr.decoupled = config->optimizer.type == OPTIMIZER_ADAMW;
+	}
+	return attr;
+}
+
+/* w, state ..., gradient, scalars [, scale]. */
+static enum tarn_status add_update(struct graph *graph, const struct config *config, const struct update *update,
+				   uint32_t scale)
+{
+	const struct method *method = method_of(config);
+	const struct op_attr attr = update_attr(config, method, &graph->tensor[update->parameter]);
+	uint32_t input[6] = { update->parameter }, inputs = 1;
+	for (uint32_t k = 0; k < method->states; k++) {
+		char *state = state_name(graph, update->parameter, method->state[k]);
+		if (!state)
+			return TARN_ENOMEM;
+		input[inputs++] = graph_find(graph, state);
+	}
+	input[inputs++] = update->gradient;
+	input[inputs++] = graph->scalars;
+	if (scale != TENSOR_NONE)
+		input[inputs++] = scale;
+	char *name = host_arena_printf(graph->arena, "%s/update", tensor_name(graph, update->parameter));
+	if (!name)
+		return TARN_ENOMEM;
+	return graph_add_op(graph, method->kind, PHASE_UPDATE, name, &attr, input, inputs, NULL);
+}
+
+enum tarn_status optimizer_add_updates(struct graph *graph, const struct config *config, const uint32_t *parameter,
+				       const uint32_t *gradient, uint32_t count, struct host_arena *arena)
+{
+	uint32_t scale = TENSOR_NONE;
+	struct update *update = list_updates(graph, parameter, gradient, &count, arena);
+	enum tarn_status st = TARN_OK;
+	if (!update)
+		return TARN_ENOMEM;
+	if (config->optimizer.clip_norm > 0 && count)
+		st = add_clipping(graph, config, update, count, arena, &scale);
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = add_update(graph, config, &update[i], scale);
+	return st;
+}

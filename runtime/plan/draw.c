@@ -1,0 +1,461 @@
+/*
+ * draw.c - a program's arena over time as SVG.
+ *
+ * Buffers that are large enough on paper become rectangles with a border, a hover text and, where it fits, a name.
+ * The many small ones of a large program are merged into one path a kind, a dot at most once, so that a drawing of
+ * 20,000 buffers stays small and honest.
+ */
+#include "plan/draw.h"
+
+#include "plan/buffers.h"
+#include "plan/svg.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 1280.0
+#define HEIGHT 800.0
+#define LEFT 92.0
+#define RIGHT 28.0
+#define TOP 128.0
+#define BOTTOM 74.0
+#define PLOT_WIDTH (WIDTH - LEFT - RIGHT)
+#define PLOT_HEIGHT (HEIGHT - TOP - BOTTOM)
+/* A rectangle of fewer pixels than this on a side goes into the merged path. */
+#define SMALL 2.5
+/* Widths of an average character, in pixels; generous, so that estimated texts never overlap. */
+#define LABEL_CHARACTER 5.9
+#define TEXT_CHARACTER 7.4
+#define TAG_CHARACTER 7.9
+
+struct drawing {
+	const struct plan *plan;
+	const struct program *program;
+	struct plan_buffers buffers;
+	FILE *out;
+	double bytes_per_pixel, steps_per_pixel;
+	double unit; /* bytes */
+	const char *unit_name;
+	uint8_t *painted; /* [pixels of the plot]: bit per kind */
+};
+
+static const struct {
+	const char *class, *label;
+} kinds[BUFFER_KINDS] = {
+	[BUFFER_PERSISTENT] = { "persistent", "persistent" }, [BUFFER_ACTIVATION] = { "activation", "activation" },
+	[BUFFER_GRADIENT] = { "gradient", "gradient" },       [BUFFER_RECOMPUTED] = { "recomputed", "recomputed" },
+	[BUFFER_WORKSPACE] = { "workspace", "workspace" },
+};
+
+static const char style[] =
+	"<style>\n"
+	"text{font-family:Inter,'Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;fill:#334155}\n"
+	".paper{fill:#ffffff}.plot{fill:#f8fafc}.frame{fill:none;stroke:#94a3b8;stroke-width:1}\n"
+	".title{font-size:22px;font-weight:600;fill:#0f172a}.subtitle{font-size:13px;fill:#475569}\n"
+	".axis{font-size:13px;fill:#475569}.tick{font-size:12px;fill:#64748b}.right{text-anchor:end}"
+	".middle{text-anchor:middle}\n"
+	".grid{stroke:#e2e8f0;stroke-width:1}.legend{font-size:13px}\n"
+	".persistent{fill:#94a3b8}.activation{fill:#60a5fa}.gradient{fill:#fb923c}.recomputed{fill:#2dbd8c}"
+	".workspace{fill:#c084fc}\n"
+	".b{stroke:#ffffff;stroke-width:.7}.b:hover{stroke:#0f172a;stroke-width:1.5}\n"
+	".name{font-size:10px;fill:#0f172a;pointer-events:none}\n"
+	".halo{fill:none;stroke:#ffffff;stroke-width:4;stroke-opacity:.75;stroke-linejoin:round;pointer-events:none}\n"
+	".live{fill:none;stroke:#0f172a;stroke-width:1.6;stroke-linejoin:round;pointer-events:none}\n"
+	".budget{stroke:#dc2626;stroke-width:1.6;stroke-dasharray:8 5}.budget-text{font-size:13px;font-weight:600;"
+	"fill:#b91c1c}\n"
+	".peak{fill:#0f172a;stroke:#ffffff;stroke-width:2}.peak-line{stroke:#0f172a;stroke-width:1;stroke-dasharray:2 "
+	"3}\n"
+	".tag{fill:#0f172a;fill-opacity:.92}.tag-text{font-size:13px;font-weight:600;fill:#ffffff}\n"
+	".phase-0{fill:#bfdbfe}.phase-1{fill:#fed7aa}.phase-2{fill:#bbf7d0}.phase-name{font-size:11px;fill:#475569}\n"
+	"</style>\n";
+
+/* ---- scales --------------------------------------------------------------------------------------------------- */
+
+static double x_of(const struct drawing *d, double step)
+{
+	return LEFT + step / d->steps_per_pixel;
+}
+
+static double y_of(const struct drawing *d, double bytes)
+{
+	return TOP + PLOT_HEIGHT - bytes / d->bytes_per_pixel;
+}
+
+/* The largest of 1, 2, 5 times a power of ten that is at most `value`; for axis steps. */
+static double nice_below(double value)
+{
+	double power = pow(10.0, floor(log10(value)));
+	double digit = value / power;
+	return (digit >= 5 ? 5 : digit >= 2 ? 2 : 1) * power;
+}
+
+static bool budget_fits(const struct drawing *d)
+{
+	return (double)d->plan->budget_bytes <= 1.5 * (double)d->program->height_bytes;
+}
+
+static void choose_scales(struct drawing *d)
+{
+	static const char *const names[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double top = (double)d->program->height_bytes;
+	if (budget_fits(d) && (double)d->plan->budget_bytes > top)
+		top = (double)d->plan->budget_bytes;
+	if (top < 1)
+		top = 1;
+	/* Head room for the labels of peak and budget. */
+	d->bytes_per_pixel = top * 1.09 / PLOT_HEIGHT;
+	d->steps_per_pixel = (d->program->instructions ? d->program->instructions : 1) / PLOT_WIDTH;
+	size_t i = 0;
+	for (d->unit = 1; i + 1 < sizeof names / sizeof *names && top >= 1024 * d->unit; i++)
+		d->unit *= 1024;
+	d->unit_name = names[i];
+}
+
+/* ---- frame and axes ------------------------------------------------------------------------------------------- */
+
+/* The value of "name=" in the config lines; `size` bytes at most. */
+static void run_name(const struct plan *plan, char *name, size_t size)
+{
+	const char *line = plan->config_lines;
+	while (line && strncmp(line, "name=", 5)) {
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	if (line)
+		snprintf(name, size, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);
+	else
+		snprintf(name, size, "plan");
+}
+
+static const char *program_words(uint32_t kind)
+{
+	static const char *const words[] = { "training step", "training step of the last batch", "evaluation",
+					     "evaluation of the last batch" };
+	return kind < sizeof words / sizeof *words ? words[kind] : program_name(kind);
+}
+
+static void draw_heading(const struct drawing *d)
+{
+	const struct program *program = d->program;
+	char name[64], title[160], subtitle[320], peak[BYTES_TEXT], height[BYTES_TEXT],
+		budget[BYTES_TEXT] = "unlimited";
+	run_name(d->plan, name, sizeof name);
+	snprintf(title, sizeof title, "%s: %s, batch %u", name, program_words(program->kind), program->batch);
+	if (d->plan->budget_bytes != UINT64_MAX)
+		bytes_format(d->plan->budget_bytes, budget, sizeof budget);
+	snprintf(subtitle, sizeof subtitle,
+		 "driver %s, %u threads  \u00b7  peak %s  \u00b7  arena %s  \u00b7  budget %s  \u00b7  %u "
+		 "instructions, %u of them "
+		 "recomputed",
+		 d->plan->driver, d->plan->threads, bytes_format(d->buffers.peak_bytes, peak, sizeof peak),
+		 bytes_format(program->height_bytes, height, sizeof height), budget, program->instructions,
+		 d->buffers.recomputed);
+	svg_text(d->out, "title", LEFT, 42, title);
+	svg_text(d->out, "subtitle", LEFT, 66, subtitle);
+}
+
+static double legend_entry(const struct drawing *d, double x, const char *classes, const char *label, double height)
+{
+	double y = 92;
+	svg_rectangle(d->out, classes, (struct svg_box){ x, y + 6 - height / 2, 18, height }, NULL);
+	svg_text(d->out, "legend", x + 25, y + 10.5, label);
+	return x + 25 + TEXT_CHARACTER * (double)strlen(label) + 22;
+}
+
+static void draw_legend(const struct drawing *d)
+{
+	bool used[BUFFER_KINDS] = { false };
+	for (uint32_t b = 0; b < d->buffers.count; b++)
+		used[d->buffers.buffer[b].kind] = true;
+	double x = LEFT;
+	for (uint32_t k = 0; k < BUFFER_KINDS; k++)
+		if (used[k])
+			x = legend_entry(d, x, kinds[k].class, kinds[k].label, 13);
+	svg_line(d->out, "live", x, 98, x + 18, 98);
+	svg_text(d->out, "legend", x + 25, 102.5, "live bytes");
+	x += 25 + TEXT_CHARACTER * 10 + 22;
+	if (d->plan->budget_bytes == UINT64_MAX)
+		return;
+	svg_line(d->out, "budget", x, 98, x + 22, 98);
+	svg_text(d->out, "legend", x + 29, 102.5, "budget");
+}
+
+static void draw_axes(const struct drawing *d)
+{
+	double range = d->bytes_per_pixel * PLOT_HEIGHT / d->unit, step = nice_below(range / 5);
+	char text[32];
+	for (uint32_t i = 0; i * step <= range; i++) {
+		double y = y_of(d, i * step * d->unit);
+		svg_line(d->out, "grid", LEFT, y, LEFT + PLOT_WIDTH, y);
+		snprintf(text, sizeof text, "%g", i * step);
+		svg_text(d->out, "tick right", LEFT - 9, y + 4, text);
+	}
+	double steps = d->program->instructions;
+	step = steps > 10 ? nice_below(steps / 8) : 1;
+	for (uint32_t i = 0; i * step <= steps; i++) {
+		double x = x_of(d, i * step);
+		svg_line(d->out, "grid", x, TOP, x, TOP + PLOT_HEIGHT);
+		snprintf(text, sizeof text, "%g", i * step);
+		svg_text(d->out, "tick middle", x, TOP + PLOT_HEIGHT + 32, text);
+	}
+	svg_text(d->out, "axis middle", LEFT + PLOT_WIDTH / 2, HEIGHT - 18, "instruction");
+	fprintf(d->out,
+		"<text class=\"axis middle\" transform=\"translate(28 %.1f) rotate(-90)\">address in the arena "
+		"(%s)</text>\n",
+		TOP + PLOT_HEIGHT / 2, d->unit_name);
+}
+
+/* A strip under the plot: which phase each instruction belongs to; equal neighbours are one box. */
+static void draw_phases(const struct drawing *d)
+{
+	static const char *const names[] = { "forward", "backward", "update" };
+	const struct program *program = d->program;
+	double y = TOP + PLOT_HEIGHT + 4;
+	for (uint32_t i = 0, end; i < program->instructions; i = end) {
+		uint32_t phase = program->graph.op[program->instruction[i].op].phase;
+		for (end = i + 1; end < program->instructions; end++)
+			if (program->graph.op[program->instruction[end].op].phase != phase)
+				break;
+		double x = x_of(d, i), width = x_of(d, end) - x;
+		char classes[16];
+		snprintf(classes, sizeof classes, "phase-%u", phase);
+		svg_rectangle(d->out, classes, (struct svg_box){ x, y, width, 13 }, names[phase]);
+		if (width > TEXT_CHARACTER * (double)strlen(names[phase]))
+			svg_text(d->out, "phase-name middle", x + width / 2, y + 10, names[phase]);
+	}
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------------------------- */
+
+static struct svg_box box_of(const struct drawing *d, const struct plan_buffer *buffer)
+{
+	double x = x_of(d, buffer->first), y = y_of(d, (double)(buffer->offset + buffer->bytes));
+	return (struct svg_box){ x, y, x_of(d, buffer->end) - x, y_of(d, (double)buffer->offset) - y };
+}
+
+static const char *buffer_name(const struct drawing *d, const struct plan_buffer *buffer)
+{
+	if (buffer->kind == BUFFER_PERSISTENT)
+		return tensor_name(&d->plan->program[0].graph, buffer->tensor);
+	return buffer->tensor == TENSOR_NONE ? op_name(&d->program->graph, buffer->op)
+					     : tensor_name(&d->program->graph, buffer->tensor);
+}
+
+static void draw_large(const struct drawing *d, const struct plan_buffer *buffer, struct svg_box box)
+{
+	char hover[320], classes[32], bytes[BYTES_TEXT], offset[BYTES_TEXT];
+	const char *name = buffer_name(d, buffer);
+	const char *layer = buffer->op == OP_NONE ? "kept for the whole run" : op_name(&d->program->graph, buffer->op);
+	const char *op = buffer->op == OP_NONE ? "" : op_row(d->program->graph.op[buffer->op].kind)->name;
+	snprintf(hover, sizeof hover, "%.100s (%s); %.100s%s%s; %s at %s; instructions %u to %u", name,
+		 kinds[buffer->kind].label, layer, *op ? ", " : "", op,
+		 bytes_format(buffer->bytes, bytes, sizeof bytes), bytes_format(buffer->offset, offset, sizeof offset),
+		 buffer->first, buffer->end - 1);
+	snprintf(classes, sizeof classes, "b %s", kinds[buffer->kind].class);
+	svg_rectangle(d->out, classes, box, hover);
+	if (box.height >= 12 && box.width >= LABEL_CHARACTER * (double)svg_length(name) + 8)
+		svg_text(d->out, "name", box.x + 4, box.y + box.height / 2 + 3.5, name);
+}
+
+static uint8_t *pixel(const struct drawing *d, double x, double y)
+{
+	int column = (int)(x - LEFT), row = (int)(y - TOP);
+	column = column < 0 ? 0 : column >= (int)PLOT_WIDTH ? (int)PLOT_WIDTH - 1 : column;
+	row = row < 0 ? 0 : row >= (int)PLOT_HEIGHT ? (int)PLOT_HEIGHT - 1 : row;
+	return &d->painted[(size_t)row * (size_t)PLOT_WIDTH + (size_t)column];
+}
+
+/* True when the box is no larger than a dot and that dot has its colour already; else marks the dot. */
+static bool already_painted(const struct drawing *d, const struct plan_buffer *buffer, struct svg_box box)
+{
+	if (box.width >= 1 || box.height >= 1)
+		return false;
+	uint8_t *dot = pixel(d, box.x, box.y), bit = (uint8_t)(1u << buffer->kind);
+	bool done = *dot & bit;
+	*dot |= bit;
+	return done;
+}
+
+static bool is_small(struct svg_box box)
+{
+	return box.width < SMALL || box.height < SMALL;
+}
+
+/* All small buffers of one kind as one path. */
+static void draw_small(const struct drawing *d, uint32_t kind)
+{
+	bool open = false;
+	for (uint32_t b = 0; b < d->buffers.count; b++) {
+		const struct plan_buffer *buffer = &d->buffers.buffer[b];
+		struct svg_box box = box_of(d, buffer);
+		if (buffer->kind != kind || buffer->first >= buffer->end || !is_small(box) ||
+		    already_painted(d, buffer, box))
+			continue;
+		if (!open)
+			fprintf(d->out, "<path class=\"%s\" d=\"", kinds[kind].class);
+		open = true;
+		/* Never thinner than can be seen. */
+		fprintf(d->out, "M%.1f %.1fh%.1fv%.1fh%.1fz", box.x, box.y, fmax(box.width, 0.5), fmax(box.height, 0.5),
+			-fmax(box.width, 0.5));
+	}
+	if (open)
+		fputs("\"/>\n", d->out);
+}
+
+static void draw_buffers(const struct drawing *d)
+{
+	for (uint32_t b = 0; b < d->buffers.count; b++) {
+		const struct plan_buffer *buffer = &d->buffers.buffer[b];
+		struct svg_box box = box_of(d, buffer);
+		if (buffer->first < buffer->end && !is_small(box))
+			draw_large(d, buffer, box);
+	}
+	for (uint32_t kind = 0; kind < BUFFER_KINDS; kind++)
+		draw_small(d, kind);
+}
+
+/* ---- live bytes, peak, budget --------------------------------------------------------------------------------------
+ */
+
+/* The largest live bytes of the instructions that share a pixel column, so that the line shows every peak. */
+static void draw_live_as(const struct drawing *d, const char *class)
+{
+	uint32_t steps = d->program->instructions, stride = (uint32_t)fmax(1.0, ceil(d->steps_per_pixel));
+	fprintf(d->out, "<path class=\"%s\" d=\"", class);
+	for (uint32_t i = 0; i < steps; i += stride) {
+		uint32_t end = i + stride < steps ? i + stride : steps;
+		uint64_t most = 0;
+		for (uint32_t k = i; k < end; k++)
+			most = d->buffers.live_bytes[k] > most ? d->buffers.live_bytes[k] : most;
+		double y = y_of(d, (double)most);
+		fprintf(d->out, "%c%.2f %.2fH%.2f", i ? 'L' : 'M', x_of(d, i), y, x_of(d, end));
+	}
+	fputs("\"/>\n", d->out);
+}
+
+static double budget_y(const struct drawing *d)
+{
+	return budget_fits(d) ? y_of(d, (double)d->plan->budget_bytes) : TOP;
+}
+
+static double peak_x(const struct drawing *d)
+{
+	return x_of(d, d->buffers.peak_instruction + 0.5);
+}
+
+/* The peak's tag goes to the right of an early peak, to the left of a late one; the budget's text to the other end. */
+static bool peak_is_early(const struct drawing *d)
+{
+	return peak_x(d) - LEFT <= 0.4 * PLOT_WIDTH;
+}
+
+static void draw_budget(const struct drawing *d)
+{
+	char text[64], bytes[BYTES_TEXT];
+	if (d->plan->budget_bytes == UINT64_MAX)
+		return;
+	double y = budget_y(d);
+	bool fits = budget_fits(d), right = peak_is_early(d);
+	bytes_format(d->plan->budget_bytes, bytes, sizeof bytes);
+	if (fits)
+		svg_line(d->out, "budget", LEFT, y, LEFT + PLOT_WIDTH, y);
+	snprintf(text, sizeof text, fits ? "budget %s" : "\u2191 budget %s", bytes);
+	svg_text(d->out, right ? "budget-text right" : "budget-text", right ? LEFT + PLOT_WIDTH - 8 : LEFT + 8,
+		 fits ? y - 7 : y + 18, text);
+}
+
+/* Upper edge of the peak's tag: above the point, and above the budget's line where that would cross the tag. */
+static double tag_top(const struct drawing *d, double y)
+{
+	double top = y - 32, line = budget_y(d);
+	if (budget_fits(d) && line > top - 3 && line < top + 26)
+		top = line - 28;
+	return fmax(top, TOP + 3);
+}
+
+static void draw_peak(const struct drawing *d)
+{
+	if (!d->program->instructions)
+		return;
+	uint32_t step = d->buffers.peak_instruction;
+	double x = peak_x(d), y = y_of(d, (double)d->buffers.peak_bytes), top = tag_top(d, y);
+	char text[120], bytes[BYTES_TEXT];
+	snprintf(text, sizeof text, "peak %s at instruction %u, %.24s",
+		 bytes_format(d->buffers.peak_bytes, bytes, sizeof bytes), step,
+		 op_name(&d->program->graph, d->program->instruction[step].op));
+	double width = TAG_CHARACTER * (double)svg_length(text) + 18;
+	/* The first 190 pixels belong to the budget's text when it stands at the left. */
+	double left = peak_is_early(d) ? x + 12 : fmax(x - width - 12, LEFT + 190);
+	svg_line(d->out, "peak-line", LEFT, y, LEFT + PLOT_WIDTH, y);
+	fprintf(d->out, "<circle class=\"peak\" cx=\"%.2f\" cy=\"%.2f\" r=\"5\"/>\n", x, y);
+	fprintf(d->out, "<rect class=\"tag\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"23\" rx=\"4\"/>\n", left,
+		top, width);
+	svg_text(d->out, "tag-text middle", left + width / 2, top + 16, text);
+}
+
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+static void draw_all(const struct drawing *d)
+{
+	fprintf(d->out,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n%s",
+		WIDTH, HEIGHT, WIDTH, HEIGHT, style);
+	svg_rectangle(d->out, "paper", (struct svg_box){ 0, 0, WIDTH, HEIGHT }, NULL);
+	svg_rectangle(d->out, "plot", (struct svg_box){ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT }, NULL);
+	draw_heading(d);
+	draw_legend(d);
+	draw_axes(d);
+	draw_phases(d);
+	draw_buffers(d);
+	svg_rectangle(d->out, "frame", (struct svg_box){ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT }, NULL);
+	draw_live_as(d, "halo");
+	draw_live_as(d, "live");
+	draw_budget(d);
+	draw_peak(d);
+	fputs("</svg>\n", d->out);
+}
+
+static enum tarn_status write_drawing(struct drawing *d, const char *path)
+{
+	char temporary[PATH_MAX];
+	if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
+		return tarn_fail(TARN_EIO, "drawing %.64s...: the path is longer than %d bytes", path, PATH_MAX - 5);
+	d->out = fopen(temporary, "wb");
+	if (!d->out)
+		return tarn_fail(TARN_EIO, "drawing %s: cannot create: %m", temporary);
+	enum tarn_status st = TARN_OK;
+	draw_all(d);
+	bool failed = ferror(d->out);
+	if (fclose(d->out) || failed)
+		st = tarn_fail(TARN_EIO, "drawing %s: write failed: %m", temporary);
+	if (!st && rename(temporary, path))
+		st = tarn_fail(TARN_EIO, "drawing %s: cannot rename %s to it: %m", path, temporary);
+	if (st)
+		remove(temporary);
+	return st;
+}
+
+enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
+			       const char *path)
+{
+	struct drawing d = { .plan = plan, .program = plan_program(plan, kind) };
+	if (!d.program)
+		return tarn_fail(TARN_EINVAL, "the plan has no program %s to draw", program_name(kind));
+	struct host_mark mark = host_arena_mark(scratch);
+	enum tarn_status st = plan_buffers_find(plan, d.program, scratch, &d.buffers);
+	if (st)
+		goto out;
+	st = TARN_ENOMEM;
+	d.painted = HOST_ARRAY(scratch, (size_t)PLOT_WIDTH * (size_t)PLOT_HEIGHT, uint8_t);
+	if (!d.painted)
+		goto out;
+	choose_scales(&d);
+	st = write_drawing(&d, path);
+out:
+	host_arena_release(scratch, mark);
+	return st;
+}

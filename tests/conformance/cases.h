@@ -1,0 +1,28 @@
+/* cases.h - what the conformance suite asks of every driver: ops, shapes, tolerances. */
+#ifndef TARN_TESTS_CASES_H
+#define TARN_TESTS_CASES_H
+
+#include "conformance/single_op.h"
+
+struct conformance_case {
+	const char *name;
+	enum op_kind kind;
+	struct op_attr attr;
+	struct single_input input[SINGLE_OP_INPUTS];
+	uint32_t inputs;
+	uint32_t positive; /* bit i: input i holds values in (0.2, 1.2), such as variances */
+	double tolerance;  /* of an output, relative to the larger of 1 and its largest value */
+	float offset;      /* added to input 0 */
+};
+
+extern const struct conformance_case conformance_cases[];
+extern const int conformance_case_count;
+
+/* What a driver cannot do, and why: it must refuse with TARN_EUNSUPPORTED. */
+struct exclusion {
+	const char *driver, *name, *reason;
+};
+/* The reason, or NULL when the driver must do it. */
+const char *conformance_excluded(const char *driver, const char *name);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * reference.h - every op once more, as plain loops over doubles.
+ *
+ * The oracle of the driver tests: written from the definitions in graph/op.h, slow and plain, sharing nothing with any
+ * driver. All dtypes are held as doubles (labels, indices and counters too).
+ */
+#ifndef TARN_TESTS_REFERENCE_H
+#define TARN_TESTS_REFERENCE_H
+
+#include "graph/graph.h"
+
+struct reference_operand {
+	uint32_t rank;
+	uint32_t dim[OP_MAX_RANK];
+	uint64_t elements;
+	double *value;
+};
+
+/* Computes the outputs, whose shapes are filled in and whose values have room. `scalars` may be NULL when not read. */
+void reference_run(enum op_kind kind, const struct op_attr *attr, const struct step_scalars *scalars,
+		   const struct reference_operand *input, uint32_t inputs, struct reference_operand *output);
+
+double reference_activation(uint32_t activation, double alpha, double x);
+/* From the output for those that activation_grad_reads_output names, else from the input. */
+double reference_activation_grad(uint32_t activation, double alpha, double s);
+
+#endif
