@@ -9,7 +9,9 @@
 /* conv5x5, relu, maxpool2. */
 static enum tarn_status add_block(struct network *net, uint32_t number, uint32_t channels, uint32_t x, uint32_t *y)
 {
-	const struct conv_options conv = { .channels = channels, .kernel = { 5, 5 }, .padding = { 2, 2 }, .bias = true };
+	const struct conv_options conv = {
+		.channels = channels, .kernel = { 5, 5 }, .padding = { 2, 2 }, .bias = true
+	};
 	const struct window pool = { .kernel = { 2, 2 }, .stride = { 2, 2 }, .dilation = { 1, 1 } };
 	char name[32];
 	snprintf(name, sizeof name, "conv%u", number);

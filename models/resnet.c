@@ -1,10 +1,10 @@
 /*
  * resnet.c - residual networks for small images (He et al. 2016, section 4.2): depth = 6n + 2.
  *
- * conv3x3, batch norm, relu; three stages of n blocks with width, 2 width and 4 width channels; a block is conv3x3, batch
- * norm, relu, conv3x3, batch norm, plus the shortcut, relu. The first block of the stages 2 and 3 has stride 2 and a
- * shortcut of conv1x1 with stride 2 and batch norm, whose parameters come after those of the main path. Then global
- * average pooling and a dense layer.
+ * conv3x3, batch norm, relu; three stages of n blocks with width, 2 width and 4 width channels; a block is conv3x3,
+ * batch norm, relu, conv3x3, batch norm, plus the shortcut, relu. The first block of the stages 2 and 3 has stride 2
+ * and a shortcut of conv1x1 with stride 2 and batch norm, whose parameters come after those of the main path. Then
+ * global average pooling and a dense layer.
  */
 #include "models/models.h"
 
@@ -45,8 +45,9 @@ static enum tarn_status add_relu(struct network *net, const char *scope, const c
 static enum tarn_status add_block(struct network *net, const char *scope, uint32_t channels, uint32_t stride,
 				  uint32_t x, uint32_t *y)
 {
-	const struct conv_options first = { .channels = channels, .kernel = { 3, 3 }, .stride = { stride, stride },
-					    .padding = { 1, 1 } };
+	const struct conv_options first = {
+		.channels = channels, .kernel = { 3, 3 }, .stride = { stride, stride }, .padding = { 1, 1 }
+	};
 	const struct conv_options second = { .channels = channels, .kernel = { 3, 3 }, .padding = { 1, 1 } };
 	const struct conv_options shortcut = { .channels = channels, .kernel = { 1, 1 }, .stride = { stride, stride } };
 	char name[NAME_BYTES];
@@ -71,8 +72,9 @@ static enum tarn_status build(struct network *net, const struct model_values *va
 	const uint32_t depth = values->value[DEPTH], width = values->value[WIDTH], blocks = (depth - 2) / 6;
 	const struct conv_options stem = { .channels = width, .kernel = { 3, 3 }, .padding = { 1, 1 } };
 	if (depth % 6 != 2)
-		return tarn_fail(TARN_EINVAL, "depth %" PRIu32 " is not 6n + 2; the nearest are %" PRIu32 " and %" PRIu32,
-				 depth, 6 * blocks + 2, 6 * blocks + 8);
+		return tarn_fail(TARN_EINVAL,
+				 "depth %" PRIu32 " is not 6n + 2; the nearest are %" PRIu32 " and %" PRIu32, depth,
+				 6 * blocks + 2, 6 * blocks + 8);
 	enum tarn_status st = add_conv_norm(net, "", "1", x, &stem, &x);
 	if (!st)
 		st = add_relu(net, "", "1", x, &x);

@@ -224,7 +224,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
 	session->position = (struct snapshot_position){ .seed = config->train.seed };
 	if (!st && options->resume_path)
-		st = snapshot_load(session->snapshot, options->resume_path, &session->position);
+		st = snapshot_load_newest(session->snapshot, options->resume_path, &session->position);
 	if (!st && session->position.seed != config->train.seed)
 		st = tarn_fail(TARN_EINVAL, "snapshot %s was made with train.seed %llu, this run has %llu",
 			       options->resume_path, (unsigned long long)session->position.seed,

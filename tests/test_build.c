@@ -405,13 +405,15 @@ static const struct {
 	{ "layers:\n  - relu: {inputs: [[input]]}\n", "must be the name of an earlier layer" },
 	{ "layers:\n  - dense: {features: 3, name: first}\n  - relu: {inputs: frist}\n",
 	  "net.yaml:3:20: no earlier layer is named frist; did you mean first" },
-	{ "layers:\n  - relu: {inputs: later}\n  - dense: {features: 3, name: later}\n", "no earlier layer is named later" },
+	{ "layers:\n  - relu: {inputs: later}\n  - dense: {features: 3, name: later}\n",
+	  "no earlier layer is named later" },
 	{ "layers:\n  - relu: {name: a}\n  - relu: {name: a}\n", "net.yaml:3:18: there is already a layer named a" },
 	{ "layers:\n  - relu: {name: a/b}\n", "a name has at most 63 letters, digits" },
 	{ "layers:\n  - relu: {name: input}\n", "the name input is used by the network itself" },
 	{ "layers:\n  - relu: {trainable: false}\n", "relu has no parameters to train" },
 	{ "layers:\n  - dense: {features: 3, name: a}\n  - batch_norm: {weights: a}\n", "batch_norm cannot share" },
-	{ "layers:\n  - relu: {name: a}\n  - dense: {features: 3, weights: a}\n", "a is a relu, its parameters do not fit" },
+	{ "layers:\n  - relu: {name: a}\n  - dense: {features: 3, weights: a}\n",
+	  "a is a relu, its parameters do not fit" },
 	{ "layers:\n  - dense: {features: 3, name: a}\n  - dense: {features: 4, weights: a}\n",
 	  "cannot share a/weight: its shape is 3x192, this layer needs 4x3" },
 	{ "layers:\n  - dense: {features: 192, name: a, bias: no}\n  - dense: {features: 192, weights: a}\n",
@@ -421,8 +423,10 @@ static const struct {
 	{ "layers:\n  - repeat: 3\n", "repeat is written as" },
 	{ "layers:\n  - repeat: {layers: [relu]}\n", "repeat needs the key count" },
 	{ "layers:\n  - repeat: {count: -1, layers: [relu]}\n", "net.yaml:2:21:" },
-	{ "layers:\n  - repeat: {cuont: 1, layers: [relu]}\n", "repeat has the keys count, layers and name, not cuont" },
-	{ "layers:\n  - repeat: {count: 10000, layers: [repeat: {count: 10000, layers: []}]}\n", "more than 50000 layers" },
+	{ "layers:\n  - repeat: {cuont: 1, layers: [relu]}\n",
+	  "repeat has the keys count, layers and name, not cuont" },
+	{ "layers:\n  - repeat: {count: 10000, layers: [repeat: {count: 10000, layers: []}]}\n",
+	  "more than 50000 layers" },
 	{ "layers:\n  - dense: 9\n", "has the shape 4x9; cross-entropy with 10 classes needs 4x10" },
 	{ "layers: []\n", "has the shape 4x192" },
 };
@@ -439,12 +443,15 @@ END_TEST
 static const struct {
 	const char *layers, *sentence;
 } image_errors[] = {
-	{ "layers:\n  - dense: 10\n", "net.yaml:2:5: dense1: the input input has the shape 4x8x8x3, needed is a matrix" },
+	{ "layers:\n  - dense: 10\n",
+	  "net.yaml:2:5: dense1: the input input has the shape 4x8x8x3, needed is a matrix" },
 	{ "layers:\n  - dense: 10\n", "put a `flatten` layer before this one" },
 	{ "layers:\n  - conv2d: {channels: 4, kernel: 9}\n", "spans 9 is larger than the padded height of 8" },
-	{ "layers:\n  - conv2d: {channels: 4, kernel: 3, groups: 2}\n", "3 input and 4 output channels cannot be divided" },
+	{ "layers:\n  - conv2d: {channels: 4, kernel: 3, groups: 2}\n",
+	  "3 input and 4 output channels cannot be divided" },
 	{ "layers:\n  - max_pool: {kernel: 2, padding: 2}\n", "padding of 2 and 2 must be smaller than the kernel" },
-	{ "layers:\n  - max_pool: 2\n  - add: [max_pool1, input]\n", "net.yaml:3:5: add1: add: input input has the shape" },
+	{ "layers:\n  - max_pool: 2\n  - add: [max_pool1, input]\n",
+	  "net.yaml:3:5: add1: add: input input has the shape" },
 	{ "layers:\n  - flatten\n  - max_pool: 2\n", "max_pool1: the input flatten1 has the shape 4x192" },
 	{ "layers:\n  - concat: {inputs: [input, input], axis: 4}\n", "axis 4 of a tensor with 4 dimensions" },
 	{ "layers:\n  - flatten\n  - relu\n", "has the shape 4x192; cross-entropy" },
@@ -500,12 +507,14 @@ static const char *any_layer(struct writer *w, uint32_t count)
 
 static void put_layer(struct writer *w, uint32_t n)
 {
-	static const char *const plain[] = { "relu", "relu6", "tanh", "gelu", "silu", "batch_norm", "layer_norm",
-					     "global_pool", "flatten", "dropout" };
+	static const char *const plain[] = { "relu",       "relu6",      "tanh",        "gelu",    "silu",
+					     "batch_norm", "layer_norm", "global_pool", "flatten", "dropout" };
 	struct testing_random *r = &w->random;
 	switch (testing_between(r, 0, 7)) {
 	case 0:
-		put(w, "  - conv2d: {channels: %u, kernel: %u, padding: %s, stride: %u, bias: %s, name: l%u, inputs: %s}\n",
+		put(w,
+		    "  - conv2d: {channels: %u, kernel: %u, padding: %s, stride: %u, bias: %s, name: l%u, inputs: "
+		    "%s}\n",
 		    testing_between(r, 1, 6), testing_between(r, 1, 4), testing_between(r, 0, 1) ? "same" : "1",
 		    testing_between(r, 1, 2), testing_between(r, 0, 1) ? "yes" : "no", n, any_layer(w, n - 1));
 		break;
@@ -522,8 +531,8 @@ static void put_layer(struct writer *w, uint32_t n)
 		break;
 	case 4:
 		put(w, "  - %s: {kernel: %u, stride: %u, padding: %u, name: l%u}\n",
-		    testing_between(r, 0, 1) ? "max_pool" : "avg_pool", testing_between(r, 1, 3), testing_between(r, 1, 2),
-		    testing_between(r, 0, 1), n);
+		    testing_between(r, 0, 1) ? "max_pool" : "avg_pool", testing_between(r, 1, 3),
+		    testing_between(r, 1, 2), testing_between(r, 0, 1), n);
 		break;
 	case 5:
 		put(w, "  - multiply: {inputs: [%s, %s], name: l%u}\n", any_layer(w, n - 1), any_layer(w, n - 1), n);
@@ -602,8 +611,8 @@ END_TEST
 
 START_TEST(help_names_every_key)
 {
-	static const char *const words[] = { "conv2d", "count_padding", "repeat", "trainable", "weights", "hwc, chw",
-					     "default kernel", "gelu_tanh" };
+	static const char *const words[] = { "conv2d",  "count_padding", "repeat",         "trainable",
+					     "weights", "hwc, chw",      "default kernel", "gelu_tanh" };
 	char text[16384] = "";
 	FILE *out = fmemopen(text, sizeof text - 1, "w");
 	layers_help(out);

@@ -61,7 +61,7 @@ smallest_budget() {
 
 budget_place() {
 	{ cat "$directory/net.yaml"; echo "memory: {budget: 20 KiB}"; } >"$directory/small.yaml"
-	fails_with 3 "small.yaml:14:19: memory.budget" "$tarn" train "$directory/small.yaml"
+	fails_with 3 "small.yaml:14:18: memory.budget" "$tarn" train "$directory/small.yaml"
 }
 
 plan_file() {

@@ -66,8 +66,8 @@ static const struct {
 	{ 28, 28, 1, 32, 5, 1, 1, 2, 1, "2x28x28x32" },
 	{ 32, 32, 16, 32, 3, 2, 1, 1, 1, "2x16x16x32" }, /* (32 + 2 - 3) / 2 + 1 = 16 */
 	{ 32, 31, 16, 32, 1, 2, 1, 0, 1, "2x16x16x32" }, /* the last row is left out, the last column is not */
-	{ 9, 7, 6, 4, 3, 1, 2, 0, 2, "2x5x3x4" },	 /* a dilated 3 spans 5 */
-	{ 5, 5, 8, 8, 5, 1, 1, 0, 8, "2x1x1x8" },	 /* depthwise, the whole image */
+	{ 9, 7, 6, 4, 3, 1, 2, 0, 2, "2x5x3x4" },        /* a dilated 3 spans 5 */
+	{ 5, 5, 8, 8, 5, 1, 1, 0, 8, "2x1x1x8" },        /* depthwise, the whole image */
 	{ 4, 4, 3, 7, 3, 3, 1, 1, 1, "2x2x2x7" },
 };
 
@@ -86,10 +86,10 @@ START_TEST(convolution_shapes)
 	struct op_attr back = attr;
 	back.extent[0] = convolutions[_i].height;
 	back.extent[1] = convolutions[_i].width;
-	ck_assert_ok(graph_add_op(&graph, OP_CONV2D_GRAD_INPUT, PHASE_BACKWARD, "dx", &back, (uint32_t[]){ y, w }, 2,
-				  &dx));
-	ck_assert_ok(graph_add_op(&graph, OP_CONV2D_GRAD_WEIGHT, PHASE_BACKWARD, "dw", &attr, (uint32_t[]){ x, y }, 2,
-				  &dw));
+	ck_assert_ok(
+		graph_add_op(&graph, OP_CONV2D_GRAD_INPUT, PHASE_BACKWARD, "dx", &back, (uint32_t[]){ y, w }, 2, &dx));
+	ck_assert_ok(
+		graph_add_op(&graph, OP_CONV2D_GRAD_WEIGHT, PHASE_BACKWARD, "dw", &attr, (uint32_t[]){ x, y }, 2, &dw));
 	ck_assert_mem_eq(graph.tensor[dx].dim, graph.tensor[x].dim, sizeof graph.tensor[x].dim);
 	ck_assert_mem_eq(graph.tensor[dw].dim, graph.tensor[w].dim, sizeof graph.tensor[w].dim);
 	ck_assert_int_eq(graph.tensor[dx].role, ROLE_GRADIENT);
@@ -101,8 +101,10 @@ START_TEST(matmul_shapes)
 {
 	static const struct {
 		uint32_t a[2], b[2], transpose_a, transpose_b;
-	} cases[] = { { { 3, 5 }, { 5, 7 }, 0, 0 }, { { 5, 3 }, { 5, 7 }, 1, 0 },
-		      { { 3, 5 }, { 7, 5 }, 0, 1 }, { { 5, 3 }, { 7, 5 }, 1, 1 } };
+	} cases[] = { { { 3, 5 }, { 5, 7 }, 0, 0 },
+		      { { 5, 3 }, { 5, 7 }, 1, 0 },
+		      { { 3, 5 }, { 7, 5 }, 0, 1 },
+		      { { 5, 3 }, { 7, 5 }, 1, 1 } };
 	const struct op_attr attr = { .transpose_a = cases[_i].transpose_a, .transpose_b = cases[_i].transpose_b };
 	uint32_t input[3] = { parameter("a", cases[_i].a[0], cases[_i].a[1], 0, 0),
 			      parameter("b", cases[_i].b[0], cases[_i].b[1], 0, 0), parameter("bias", 7, 0, 0, 0) };
@@ -165,8 +167,9 @@ START_TEST(storage_of_views_and_versions)
 	/* A version is for the next step only, and comes once. */
 	ck_assert_ok(graph_add_op(&graph, OP_SCALE, PHASE_FORWARD, "again", NULL, &v, 1, &y));
 	ck_assert_fails(graph_check(&graph), TARN_EFORMAT, "only the next step may read");
-	ck_assert_fails(graph_add_op(&graph, OP_SGD, PHASE_UPDATE, "update", &attr, (uint32_t[]){ y, g, scalars }, 3, &v),
-			TARN_EINVAL, "not persistent");
+	ck_assert_fails(
+		graph_add_op(&graph, OP_SGD, PHASE_UPDATE, "update", &attr, (uint32_t[]){ y, g, scalars }, 3, &v),
+		TARN_EINVAL, "not persistent");
 }
 END_TEST
 
@@ -206,29 +209,77 @@ struct misuse {
 	const char *sentence;
 };
 
-#define IMAGE { 2, 8, 8, 4 }
+#define IMAGE              \
+	{                  \
+		2, 8, 8, 4 \
+	}
 #define WINDOW(k, s, d, p) .window = { { k, k }, { s, s }, { d, d }, { p, p }, { p, p } }
 
-#define NO_ATTR { .groups = 0 }
+#define NO_ATTR             \
+	{                   \
+		.groups = 0 \
+	}
 
 static const struct misuse misuses[] = {
-	{ OP_MATMUL, NO_ATTR, { { 3, 5 }, { 4, 7 } }, 2, "op: matmul: 3x5 times 4x7: the inner dimensions 5 and 4 differ" },
+	{ OP_MATMUL,
+	  NO_ATTR,
+	  { { 3, 5 }, { 4, 7 } },
+	  2,
+	  "op: matmul: 3x5 times 4x7: the inner dimensions 5 and 4 differ" },
 	{ OP_MATMUL, NO_ATTR, { { 3, 5 }, { 5, 7 }, { 3 } }, 3, "has the shape 3, needed is 7" },
 	{ OP_MATMUL, { .activation = ACTIVATION_GELU }, { { 3, 5 }, { 5, 7 } }, 2, "only none, relu and relu6" },
 	{ OP_MATMUL, { .transpose_a = 2 }, { { 3, 5 }, { 5, 7 } }, 2, "transpose must be 0 or 1" },
 	{ OP_MATMUL, NO_ATTR, { { 3, 5 } }, 1, "1 inputs, needed are 2 to 3" },
-	{ OP_CONV2D, { WINDOW(3, 0, 1, 0) }, { IMAGE, { 5, 4, 3, 3 } }, 2, "stride and dilation of the height must be" },
-	{ OP_CONV2D, { WINDOW(3, 1, 4, 0) }, { IMAGE, { 5, 4, 3, 3 } }, 2, "spans 9 is larger than the padded height of 8" },
-	{ OP_CONV2D, { WINDOW(3, 1, 1, 0) }, { IMAGE, { 5, 3, 3, 3 } }, 2, "4 channels in 1 groups, the weights are for 3" },
-	{ OP_CONV2D, { WINDOW(3, 1, 1, 0), .groups = 3 }, { IMAGE, { 6, 1, 3, 3 } }, 2, "4 input channels cannot be divided" },
-	{ OP_CONV2D, { WINDOW(3, 1, 1, 0), .groups = 2 }, { IMAGE, { 5, 2, 3, 3 } }, 2, "5 output channels cannot be divided" },
-	{ OP_CONV2D, { WINDOW(3, 1, 1, 0) }, { IMAGE, { 5, 4, 5, 5 } }, 2, "weights of 5x5 do not fit the kernel of 3x3" },
-	{ OP_CONV2D, { WINDOW(3, 1, 1, 0) }, { { 2, 8 }, { 5, 4, 3, 3 } }, 2, "the shape 2x8, needed is an image NxHxWxC" },
-	{ OP_CONV2D_GRAD_INPUT, { WINDOW(3, 1, 1, 1), .extent = { 9, 8 } }, { { 2, 8, 8, 5 }, { 5, 4, 3, 3 } }, 2,
+	{ OP_CONV2D,
+	  { WINDOW(3, 0, 1, 0) },
+	  { IMAGE, { 5, 4, 3, 3 } },
+	  2,
+	  "stride and dilation of the height must be" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 4, 0) },
+	  { IMAGE, { 5, 4, 3, 3 } },
+	  2,
+	  "spans 9 is larger than the padded height of 8" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 1, 0) },
+	  { IMAGE, { 5, 3, 3, 3 } },
+	  2,
+	  "4 channels in 1 groups, the weights are for 3" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 1, 0), .groups = 3 },
+	  { IMAGE, { 6, 1, 3, 3 } },
+	  2,
+	  "4 input channels cannot be divided" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 1, 0), .groups = 2 },
+	  { IMAGE, { 5, 2, 3, 3 } },
+	  2,
+	  "5 output channels cannot be divided" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 1, 0) },
+	  { IMAGE, { 5, 4, 5, 5 } },
+	  2,
+	  "weights of 5x5 do not fit the kernel of 3x3" },
+	{ OP_CONV2D,
+	  { WINDOW(3, 1, 1, 0) },
+	  { { 2, 8 }, { 5, 4, 3, 3 } },
+	  2,
+	  "the shape 2x8, needed is an image NxHxWxC" },
+	{ OP_CONV2D_GRAD_INPUT,
+	  { WINDOW(3, 1, 1, 1), .extent = { 9, 8 } },
+	  { { 2, 8, 8, 5 }, { 5, 4, 3, 3 } },
+	  2,
 	  "is 8x8 in height and width, a 9x8 image gives 9x8" },
-	{ OP_CONV2D_GRAD_INPUT, { WINDOW(3, 1, 1, 1), .extent = { 8, 8 } }, { { 2, 8, 8, 6 }, { 5, 4, 3, 3 } }, 2,
+	{ OP_CONV2D_GRAD_INPUT,
+	  { WINDOW(3, 1, 1, 1), .extent = { 8, 8 } },
+	  { { 2, 8, 8, 6 }, { 5, 4, 3, 3 } },
+	  2,
 	  "the gradient has 6 channels, the weights give 5" },
-	{ OP_MAX_POOL, { WINDOW(2, 2, 1, 2) }, { IMAGE }, 1, "padding of 2 and 2 must be smaller than the kernel of 2" },
+	{ OP_MAX_POOL,
+	  { WINDOW(2, 2, 1, 2) },
+	  { IMAGE },
+	  1,
+	  "padding of 2 and 2 must be smaller than the kernel of 2" },
 	{ OP_MAX_POOL, { WINDOW(2, 2, 2, 0) }, { IMAGE }, 1, "dilation is 2, pooling knows only 1" },
 	{ OP_MAX_POOL, { WINDOW(17, 1, 1, 8) }, { IMAGE }, 1, "more than 256 elements" },
 	{ OP_AVG_POOL, { WINDOW(9, 1, 1, 0) }, { IMAGE }, 1, "spans 9 is larger than the padded height of 8" },
@@ -267,8 +318,8 @@ START_TEST(misuse_is_named)
 	for (uint32_t i = 0; i < m->inputs; i++)
 		input[i] = parameter(name[i], m->dim[i][0], m->dim[i][1], m->dim[i][2], m->dim[i][3]);
 	uint32_t tensors = graph.tensors;
-	ck_assert_fails(graph_add_op(&graph, m->kind, PHASE_FORWARD, "op", &m->attr, input, m->inputs, out), TARN_EINVAL,
-			m->sentence);
+	ck_assert_fails(graph_add_op(&graph, m->kind, PHASE_FORWARD, "op", &m->attr, input, m->inputs, out),
+			TARN_EINVAL, m->sentence);
 	ck_assert_uint_eq(graph.tensors, tensors);
 	ck_assert_uint_eq(graph.ops, 0);
 }
@@ -324,10 +375,10 @@ static void two_writers(struct graph *g)
 	ck_assert_ok(graph_add_op(g, OP_SGD, PHASE_UPDATE, "u2", &attr, input, 3, &v));
 }
 
-#define DAMAGE(name, statement) \
+#define DAMAGE(name, statement)           \
 	static void name(struct graph *g) \
-	{ \
-		statement; \
+	{                                 \
+		statement;                \
 	}
 DAMAGE(text_end, g->text[g->text_bytes - 1] = 'x')
 DAMAGE(tensor_name_out, g->tensor[2].name = g->text_bytes)

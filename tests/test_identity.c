@@ -17,8 +17,8 @@ static const struct network_case {
 } networks[] = {
 	{ "residual", training_residual, "memory.keep=[block*/a]", true, true },
 	{ "tied", training_tied, "memory.keep=[shared]", false, true },
-	{ "frozen", training_frozen, "memory.keep=[conv2d*]", true, true },
-	{ "unet", training_unet, "memory.keep=[f*]", true, true },
+	{ "frozen", training_frozen, "memory.keep=[part*/conv]", true, true },
+	{ "unet", training_unet, "memory.keep=[f*]", true, false },
 };
 
 static const char *const strategies[] = { "memory-poor", "sqrt", "memory", "speed", "manual", "collection", "auto", "min" };

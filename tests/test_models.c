@@ -78,13 +78,25 @@ END_TEST
 START_TEST(parameter_order)
 {
 	static const char *const expected[] = {
-		"conv1/weight", "norm1/weight", "norm1/bias",
-		"stage1/block1/conv1/weight", "stage1/block1/norm1/weight", "stage1/block1/norm1/bias",
-		"stage1/block1/conv2/weight", "stage1/block1/norm2/weight", "stage1/block1/norm2/bias",
-		"stage2/block1/conv1/weight", "stage2/block1/norm1/weight", "stage2/block1/norm1/bias",
-		"stage2/block1/conv2/weight", "stage2/block1/norm2/weight", "stage2/block1/norm2/bias",
-		"stage2/block1/conv_shortcut/weight", "stage2/block1/norm_shortcut/weight",
-		"stage2/block1/norm_shortcut/bias", "stage3/block1/conv1/weight",
+		"conv1/weight",
+		"norm1/weight",
+		"norm1/bias",
+		"stage1/block1/conv1/weight",
+		"stage1/block1/norm1/weight",
+		"stage1/block1/norm1/bias",
+		"stage1/block1/conv2/weight",
+		"stage1/block1/norm2/weight",
+		"stage1/block1/norm2/bias",
+		"stage2/block1/conv1/weight",
+		"stage2/block1/norm1/weight",
+		"stage2/block1/norm1/bias",
+		"stage2/block1/conv2/weight",
+		"stage2/block1/norm2/weight",
+		"stage2/block1/norm2/bias",
+		"stage2/block1/conv_shortcut/weight",
+		"stage2/block1/norm_shortcut/weight",
+		"stage2/block1/norm_shortcut/bias",
+		"stage3/block1/conv1/weight",
 	};
 	size_t n = 0;
 	set_model("model: {family: resnet, depth: 8}");
@@ -150,14 +162,16 @@ static const struct {
 	{ "model: {family: resnet, depth: 21}", "depth 21 is not 6n + 2; the nearest are 20 and 26", &cifar },
 	{ "model: {family: resnet, depth: 20.5}", "net.yaml:1:", &cifar },
 	{ "model: {family: resnet, depth: 0}", "net.yaml:1:", &cifar },
-	{ "model: {family: resnet}", "resnet: conv1: the input input has the shape 4x784, needed is an image", &vector },
+	{ "model: {family: resnet}", "resnet: conv1: the input input has the shape 4x784, needed is an image",
+	  &vector },
 	{ "model: resnet", "must be a map", &cifar },
 };
 
 START_TEST(errors_are_named)
 {
 	set_model(errors[_i].model);
-	ck_assert_fails(training_build(&config, errors[_i].sample, 4, &arena, &graph), TARN_EINVAL, errors[_i].sentence);
+	ck_assert_fails(training_build(&config, errors[_i].sample, 4, &arena, &graph), TARN_EINVAL,
+			errors[_i].sentence);
 	ck_assert_msg(!strncmp(tarn_error(), "net.yaml:1:", 11), "%s", tarn_error());
 }
 END_TEST

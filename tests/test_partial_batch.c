@@ -79,7 +79,7 @@ static struct tarn_session *open_session(const char *inputs, const char *labels,
 {
 	char text[2048];
 	snprintf(text, sizeof text,
-		 "data: {type: npy, directory: %s, train_inputs: %s, train_labels: %s, classes: 3, batch: %d, shuffle: false%s}\n%s",
+		 "data: {type: npy, directory: %s, train_inputs: %s, train_labels: %s, test_inputs: '', test_labels: '', classes: 3, batch: %d, shuffle: false%s}\n%s",
 		 testing_directory(), inputs, labels, BATCH, more, network);
 	struct tarn_options options = { .config_text = text };
 	struct tarn_session *session = NULL;

@@ -361,6 +361,11 @@ START_TEST(programs_share_the_persistent_table)
 	plan.persistents--;
 	ck_assert_refused("is not in the persistent table");
 	plan.persistents++;
+	struct graph *other = &plan.program[2].graph;
+	struct tensor *weight = &other->tensor[graph_find(other, "logits/weight")];
+	weight->dim[0] = weight->dim[1];
+	ck_assert_refused("logits/weight is 24x24, program train has it as 5x24");
+	weight->dim[0] = 5;
 	plan.program[2].kind = PROGRAM_TRAIN;
 	ck_assert_refused("there twice");
 }

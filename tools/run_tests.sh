@@ -95,6 +95,8 @@ fi
 
 # libcheck's four seconds a test are short for a loaded machine, and shorter with sanitizers.
 export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-$([ -n "$SAN" ] && echo 300 || echo 120)}
+# Several programs share the cores: threads that wait by spinning would take them from those that work.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 # The OpenMP runtime is not instrumented, so the thread sanitizer takes its barriers for races.
 [[ $SAN != *thread* ]] || export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

@@ -288,6 +288,7 @@ int command_train(int argc, char **argv)
 		st = print_result_json(&run);
 	else if (!st)
 		print_result(&run);
+	fflush(stdout);
 	if (st)
 		command_fail(st);
 	if (!st && interrupted && !run.metrics.finished) {

@@ -47,9 +47,8 @@ enum tarn_status dnn_check(dnnl_status_t status, const char *call)
 	return tarn_fail(TARN_EINTERNAL, "oneDNN: %.*s failed with status %d", length, call, (int)status);
 }
 
-enum tarn_status dnn_open(struct cpu_state *state, struct host_arena *host)
+enum tarn_status dnn_open(struct cpu_state *state)
 {
-	(void)host;
 	enum tarn_status st = DNN(dnnl_engine_create(&state->engine, dnnl_cpu, 0));
 	if (!st)
 		st = DNN(dnnl_stream_create(&state->stream, state->engine, dnnl_stream_in_order));

@@ -14,7 +14,7 @@
 enum tarn_status dnn_check(dnnl_status_t status, const char *call);
 #define DNN(call) dnn_check((call), #call)
 
-enum tarn_status dnn_open(struct cpu_state *state, struct host_arena *host);
+enum tarn_status dnn_open(struct cpu_state *state);
 /* Safe after a failed dnn_open. */
 void dnn_close(struct cpu_state *state);
 

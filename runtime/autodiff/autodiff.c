@@ -5,9 +5,9 @@
 
 struct sweep {
 	struct graph *graph;
-	uint32_t ops;      /* of the graph before the sweep */
-	bool *depends;         /* tensor depends on one of wrt[] */
-	uint32_t *gradient;    /* so far, of each tensor; TENSOR_NONE: zero */
+	uint32_t ops;       /* of the graph before the sweep */
+	bool *depends;      /* tensor depends on one of wrt[] */
+	uint32_t *gradient; /* so far, of each tensor; TENSOR_NONE: zero */
 };
 
 /* What depends on wrt[]: everything that an op computes from something that does. */

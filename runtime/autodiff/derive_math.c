@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * C = A' B' + bias with A' = A or its transpose, B' likewise. dA' = dC B'^T, dB' = A'^T dC; for a transposed operand the
- * whole product is transposed: dA = B' dC^T, dB = dC^T A'.
+ * C = A' B' + bias with A' = A or its transpose, B' likewise. dA' = dC B'^T, dB' = A'^T dC; for a transposed operand
+ * the whole product is transposed: dA = B' dC^T, dB = dC^T A'.
  */
 enum tarn_status derive_matmul(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
 			       uint32_t *grad_input)
@@ -16,18 +16,18 @@ enum tarn_status derive_matmul(struct graph *graph, uint32_t op, const uint32_t 
 	uint32_t dc;
 	enum tarn_status st = derive_fused_activation(graph, op, grad_output[0], &dc);
 	if (!st && wanted[1]) {
-		const struct op_attr attr = forward.transpose_b ?
-						    (struct op_attr){ .transpose_a = 1, .transpose_b = forward.transpose_a } :
-						    (struct op_attr){ .transpose_a = !forward.transpose_a };
+		const struct op_attr attr =
+			forward.transpose_b ? (struct op_attr){ .transpose_a = 1, .transpose_b = forward.transpose_a }
+					    : (struct op_attr){ .transpose_a = !forward.transpose_a };
 		const uint32_t input[2] = { forward.transpose_b ? dc : a, forward.transpose_b ? a : dc };
 		st = derive_add(graph, op, "weight", OP_MATMUL, &attr, input, 2, &grad_input[1]);
 	}
 	if (!st && bias && wanted[2])
 		st = derive_add(graph, op, "bias", OP_SUM_ROWS, NULL, &dc, 1, &grad_input[2]);
 	if (!st && wanted[0]) {
-		const struct op_attr attr = forward.transpose_a ?
-						    (struct op_attr){ .transpose_a = forward.transpose_b, .transpose_b = 1 } :
-						    (struct op_attr){ .transpose_b = !forward.transpose_b };
+		const struct op_attr attr =
+			forward.transpose_a ? (struct op_attr){ .transpose_a = forward.transpose_b, .transpose_b = 1 }
+					    : (struct op_attr){ .transpose_b = !forward.transpose_b };
 		const uint32_t input[2] = { forward.transpose_a ? b : dc, forward.transpose_a ? dc : b };
 		st = derive_add(graph, op, "input", OP_MATMUL, &attr, input, 2, &grad_input[0]);
 	}
@@ -39,8 +39,7 @@ enum tarn_status derive_activation(struct graph *graph, uint32_t op, const uint3
 {
 	const struct op_attr attr = graph->op[op].attr;
 	bool reads_output = activation_grad_reads_output((enum activation)attr.activation);
-	const uint32_t input[2] = { grad_output[0],
-				    reads_output ? op_outputs(graph, op)[0] : op_inputs(graph, op)[0] };
+	const uint32_t input[2] = { grad_output[0], reads_output ? op_outputs(graph, op)[0] : op_inputs(graph, op)[0] };
 	(void)wanted; /* its only input */
 	return derive_add(graph, op, "input", OP_ACTIVATION_GRAD, &attr, input, 2, &grad_input[0]);
 }

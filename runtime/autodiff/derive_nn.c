@@ -89,8 +89,8 @@ enum tarn_status derive_avg_pool(struct graph *graph, uint32_t op, const uint32_
 }
 
 /* Averaging is linear, so the derivative of its adjoint is the average again. */
-enum tarn_status derive_avg_pool_grad(struct graph *graph, uint32_t op, const uint32_t *grad_output,
-				      const bool *wanted, uint32_t *grad_input)
+enum tarn_status derive_avg_pool_grad(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
+				      uint32_t *grad_input)
 {
 	const struct op_attr *forward = &graph->op[op].attr;
 	const struct op_attr attr = { .window = forward->window, .count_padding = forward->count_padding };
@@ -153,16 +153,16 @@ enum tarn_status derive_layer_norm(struct graph *graph, uint32_t op, const uint3
 	return st;
 }
 
-enum tarn_status derive_cross_entropy(struct graph *graph, uint32_t op, const uint32_t *grad_output,
-				      const bool *wanted, uint32_t *grad_input)
+enum tarn_status derive_cross_entropy(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
+				      uint32_t *grad_input)
 {
 	const uint32_t input[3] = { op_inputs(graph, op)[0], op_inputs(graph, op)[1], grad_output[0] };
 	(void)wanted; /* labels are integers */
 	return derive_add(graph, op, "input", OP_SOFTMAX_CROSS_ENTROPY_GRAD, NULL, input, 3, &grad_input[0]);
 }
 
-enum tarn_status derive_squared_error(struct graph *graph, uint32_t op, const uint32_t *grad_output,
-				      const bool *wanted, uint32_t *grad_input)
+enum tarn_status derive_squared_error(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
+				      uint32_t *grad_input)
 {
 	const uint32_t input[3] = { op_inputs(graph, op)[0], op_inputs(graph, op)[1], grad_output[0] };
 	if (wanted[1])

@@ -109,11 +109,12 @@ static enum tarn_status add_clipping(struct graph *graph, const struct config *c
 	if (!squares)
 		return TARN_ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
-		char *name = host_arena_printf(graph->arena, "%s/gradient_squares", tensor_name(graph, update[i].parameter));
+		char *name =
+			host_arena_printf(graph->arena, "%s/gradient_squares", tensor_name(graph, update[i].parameter));
 		if (!name)
 			return TARN_ENOMEM;
-		enum tarn_status st = graph_add_op(graph, OP_SUM_SQUARES, PHASE_UPDATE, name, NULL, &update[i].gradient, 1,
-						   &squares[i]);
+		enum tarn_status st = graph_add_op(graph, OP_SUM_SQUARES, PHASE_UPDATE, name, NULL, &update[i].gradient,
+						   1, &squares[i]);
 		if (st)
 			return st;
 	}

@@ -192,7 +192,7 @@ static enum tarn_status parse_order(struct cursor *c)
 		return TARN_OK;
 	if (take_word(c, "True"))
 		return tarn_fail(TARN_EUNSUPPORTED,
-				 "unsupported: Fortran order; write it with numpy.ascontiguousarray(x)");
+				 "unsupported: Fortran order (numpy.ascontiguousarray gives C order)");
 	return unexpected(c, "True or False");
 }
 
@@ -217,7 +217,7 @@ static enum tarn_status parse_shape(struct cursor *c, struct array_header *heade
 	if (!take(c, '('))
 		return unexpected(c, "'('");
 	if (take(c, ')'))
-		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: a single number (0-d array); samples are expected");
+		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: a 0-d array (a single number)");
 	for (bool comma = false;; comma = true) {
 		if (take(c, ')')) {
 			/* "(3)" is a number in Python, "(3,)" a tuple. */

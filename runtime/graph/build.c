@@ -63,8 +63,8 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 	st = add_slot(graph, "staging/input", DTYPE_F32, sample->dim, sample->rank, &input);
 	if (st)
 		return st;
-	st = labels ? add_slot(graph, "staging/target", DTYPE_I32, NULL, 0, &target) :
-		      add_slot(graph, "staging/target", DTYPE_F32, sample->target_dim, sample->target_rank, &target);
+	st = labels ? add_slot(graph, "staging/target", DTYPE_I32, NULL, 0, &target)
+		    : add_slot(graph, "staging/target", DTYPE_F32, sample->target_dim, sample->target_rank, &target);
 	if (st)
 		return st;
 	st = add_metric(graph, "metric/loss", &frame->loss_metric);
@@ -106,9 +106,10 @@ static enum tarn_status check_output(const struct graph *graph, const struct con
 		const uint32_t dim[2] = { graph->batch, sample->classes };
 		if (y->rank == 2 && y->dim[0] == dim[0] && y->dim[1] == dim[1])
 			return TARN_OK;
-		return yaml_fail(body, "the network's result has the shape %s; cross-entropy with %" PRIu32
-				 " classes needs %s (samples x classes)", got, sample->classes,
-				 shape_format(dim, 2, needed, sizeof needed));
+		return yaml_fail(body,
+				 "the network's result has the shape %s; cross-entropy with %" PRIu32
+				 " classes needs %s (samples x classes)",
+				 got, sample->classes, shape_format(dim, 2, needed, sizeof needed));
 	}
 	if (y->rank == target->rank && !memcmp(y->dim, target->dim, y->rank * sizeof *y->dim))
 		return TARN_OK;
@@ -128,8 +129,8 @@ static enum tarn_status add_loss(struct graph *graph, const struct config *confi
 	const uint32_t input[2] = { output, frame->target };
 	const bool labels = config->network.loss == LOSS_CROSS_ENTROPY;
 	uint32_t correct;
-	enum tarn_status st = graph_add_op(graph, labels ? OP_SOFTMAX_CROSS_ENTROPY : OP_MEAN_SQUARED_ERROR, PHASE_FORWARD,
-					   "loss", NULL, input, 2, loss);
+	enum tarn_status st = graph_add_op(graph, labels ? OP_SOFTMAX_CROSS_ENTROPY : OP_MEAN_SQUARED_ERROR,
+					   PHASE_FORWARD, "loss", NULL, input, 2, loss);
 	if (st)
 		return st;
 	st = record(graph, "record/loss", frame->loss_metric, *loss);

@@ -167,8 +167,8 @@ uint32_t graph_find(const struct graph *graph, const char *name)
 static enum tarn_status reserve_all(struct graph *graph, size_t tensors, size_t ops, size_t operands)
 {
 	void *tensor = graph->tensor, *op = graph->op, *operand = graph->operand;
-	enum tarn_status st = reserve(graph, &tensor, &graph->tensor_capacity, graph->tensors, tensors,
-				      sizeof *graph->tensor);
+	enum tarn_status st =
+		reserve(graph, &tensor, &graph->tensor_capacity, graph->tensors, tensors, sizeof *graph->tensor);
 	if (st)
 		return st;
 	graph->tensor = tensor;
@@ -256,8 +256,8 @@ static enum tarn_status check_versions(const struct graph *graph, const struct o
 			continue;
 		const struct tensor *old = &graph->tensor[input[row->version_of[k]]];
 		if (old->producer != OP_NONE)
-			return tarn_fail(TARN_EINVAL, "%s: %s writes a new version of %s, which is not persistent", name,
-					 row->name, graph->text + old->name);
+			return tarn_fail(TARN_EINVAL, "%s: %s writes a new version of %s, which is not persistent",
+					 name, row->name, graph->text + old->name);
 	}
 	return TARN_OK;
 }

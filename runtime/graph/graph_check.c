@@ -56,7 +56,8 @@ static enum tarn_status check_tensor(const struct graph *graph, uint32_t id)
 		return tarn_fail_prefix(TARN_EFORMAT, "graph");
 	uint64_t bytes = tensor_elements(tensor) * dtype_bytes(tensor->dtype);
 	if (tensor->bytes != bytes)
-		return fail("graph: tensor %s: %" PRIu64 " bytes, its shape needs %" PRIu64, name, tensor->bytes, bytes);
+		return fail("graph: tensor %s: %" PRIu64 " bytes, its shape needs %" PRIu64, name, tensor->bytes,
+			    bytes);
 	if (tensor->storage >= graph->tensors || (tensor->producer != OP_NONE && tensor->producer >= graph->ops))
 		return fail("graph: tensor %s: storage %" PRIu32 " or producer %" PRIu32 " does not exist", name,
 			    tensor->storage, tensor->producer);
@@ -76,12 +77,13 @@ static enum tarn_status check_operands(const struct graph *graph, uint32_t id, u
 	const struct op_row *row = op_row(op->kind);
 	const char *name = op_name(graph, id);
 	if (!row || op->phase > PHASE_UPDATE)
-		return fail("graph: op %s: kind %" PRIu32 " or phase %" PRIu32 " is not known", name, op->kind, op->phase);
+		return fail("graph: op %s: kind %" PRIu32 " or phase %" PRIu32 " is not known", name, op->kind,
+			    op->phase);
 	if (op->first_operand != first_operand || op->outputs != row->outputs ||
 	    first_operand + op->inputs + op->outputs > graph->operands)
-		return fail("graph: op %s: %" PRIu32 " inputs and %" PRIu32 " outputs from %" PRIu32
-			    " on, %" PRIu32 " operands in all and %u outputs needed", name, op->inputs, op->outputs,
-			    op->first_operand, graph->operands, row->outputs);
+		return fail("graph: op %s: %" PRIu32 " inputs and %" PRIu32 " outputs from %" PRIu32 " on, %" PRIu32
+			    " operands in all and %u outputs needed",
+			    name, op->inputs, op->outputs, op->first_operand, graph->operands, row->outputs);
 	for (uint32_t k = 0; k < op->inputs + op->outputs; k++)
 		if (graph->operand[op->first_operand + k] >= graph->tensors)
 			return fail("graph: op %s: operand %" PRIu32 " does not exist", name, k);

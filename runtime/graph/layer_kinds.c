@@ -117,7 +117,8 @@ static const struct layer_key conv2d_keys[] = {
 	{ "channels", LAYER_COUNT, 1, LARGEST, NULL, 0, "number of output channels", NULL, 0 },
 	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window", NULL, 0 },
 	{ "stride", LAYER_PAIR, 1, LARGEST, "1", 1, "step of the window", NULL, 0 },
-	{ "padding", LAYER_PADDING, 0, LARGEST, "0", 0, "zeros around the image; `same`: output = input / stride", NULL, 0 },
+	{ "padding", LAYER_PADDING, 0, LARGEST, "0", 0, "zeros around the image; `same`: output = input / stride", NULL,
+	  0 },
 	{ "dilation", LAYER_PAIR, 1, LARGEST, "1", 1, "distance of the window's elements", NULL, 0 },
 	{ "groups", LAYER_COUNT, 1, LARGEST, "1", 1, "groups of channels that do not mix", NULL, 0 },
 	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
@@ -175,8 +176,10 @@ static const struct layer_key concat_keys[] = {
 
 #define KEYS(array) array, sizeof array / sizeof array[0]
 #define NO_KEYS NULL, 0, -1
-#define ACTIVATION_KIND(name, help, detail) \
-	{ name, help, NO_KEYS, false, false, false, detail, build_activation }
+#define ACTIVATION_KIND(name, help, detail)                                        \
+	{                                                                          \
+		name, help, NO_KEYS, false, false, false, detail, build_activation \
+	}
 
 const struct layer_kind layer_kinds[] = {
 	/* name, help, keys, short form, many inputs, trainable, shareable, detail, function */
@@ -211,7 +214,7 @@ const uint32_t layer_kinds_count = sizeof layer_kinds / sizeof layer_kinds[0];
 static void help_key(FILE *out, const struct layer_kind *kind, uint32_t index)
 {
 	static const char *const type_name[] = { "integer", "integer or [h, w]", "integer, [h, w] or same",
-						 "number", "true or false", "choice" };
+						 "number",  "true or false",     "choice" };
 	const struct layer_key *key = &kind->key[index];
 	fprintf(out, "    %-14s %s; %s", key->name, key->help, type_name[key->type]);
 	for (uint32_t i = 0; i < key->n_choices; i++)
@@ -240,7 +243,8 @@ void layers_help(FILE *out)
 	fprintf(out, "Every layer may also have\n");
 	fprintf(out, "    %-14s %s\n", "name", "unique; default: kind and number, relu2");
 	fprintf(out, "    %-14s %s\n", "inputs", "names of earlier layers, or `input`; default: the layer before");
-	fprintf(out, "    %-14s %s\n", "trainable", "false: the layer's parameters stay as they are (batch_norm still uses\n"
+	fprintf(out, "    %-14s %s\n", "trainable",
+		"false: the layer's parameters stay as they are (batch_norm still uses\n"
 		"                   the statistics of the batch)");
 	fprintf(out, "    %-14s %s\n", "weights", "share the parameters of that earlier layer (conv2d, dense)");
 }

@@ -51,11 +51,11 @@ struct layer_kind {
 	const char *name, *help;
 	const struct layer_key *key;
 	uint32_t keys;
-	int32_t short_key;   /* key that `- kind: value` sets; -1: none */
-	bool many_inputs;    /* two or more, instead of exactly one; `- kind: [a, b]` sets them */
-	bool trainable;      /* has parameters: `trainable: false` makes sense */
-	bool shareable;      /* `weights: NAME` works */
-	uint32_t detail;     /* passed on: one function for all activations */
+	int32_t short_key; /* key that `- kind: value` sets; -1: none */
+	bool many_inputs;  /* two or more, instead of exactly one; `- kind: [a, b]` sets them */
+	bool trainable;    /* has parameters: `trainable: false` makes sense */
+	bool shareable;    /* `weights: NAME` works */
+	uint32_t detail;   /* passed on: one function for all activations */
 	enum tarn_status (*build)(const struct layer_call *call, uint32_t *y);
 };
 

@@ -43,8 +43,8 @@ struct scope {
 /* One entry of the list, taken apart. */
 struct entry {
 	const struct yaml_node *node;
-	const char *word;                 /* its kind */
-	const struct yaml_node *options;  /* map, short value, or NULL */
+	const char *word;                /* its kind */
+	const struct yaml_node *options; /* map, short value, or NULL */
 	const struct yaml_node *name, *inputs, *trainable, *weights;
 };
 
@@ -276,8 +276,7 @@ static enum tarn_status read_options(struct entry *entry, const struct layer_kin
 			entry->inputs = options;
 		} else if (kind->short_key >= 0) {
 			given[kind->short_key] = true;
-			enum tarn_status st =
-				read_value(options, &kind->key[kind->short_key], &value[kind->short_key]);
+			enum tarn_status st = read_value(options, &kind->key[kind->short_key], &value[kind->short_key]);
 			if (st)
 				return st;
 		} else {
@@ -331,7 +330,8 @@ static enum tarn_status read_inputs(struct builder *b, const struct scope *scope
 	bool list = node && node->kind == YAML_LIST;
 	*count = list ? node->children : 1;
 	if (kind->many_inputs && *count < 2)
-		return yaml_fail_key(entry->node, "%s needs two inputs or more: %s: [first, second]", kind->name, kind->name);
+		return yaml_fail_key(entry->node, "%s needs two inputs or more: %s: [first, second]", kind->name,
+				     kind->name);
 	if (!kind->many_inputs && *count != 1)
 		return yaml_fail_value(node, "%s takes one input, not %" PRIu32, kind->name, *count);
 	*x = HOST_ARRAY(b->scratch, *count, uint32_t);
@@ -359,7 +359,8 @@ static enum tarn_status read_weights(struct builder *b, const struct scope *scop
 	if (!entry->weights)
 		return TARN_OK;
 	if (!kind->shareable)
-		return yaml_fail_key(entry->weights, "%s cannot share parameters, only conv2d and dense can", kind->name);
+		return yaml_fail_key(entry->weights, "%s cannot share parameters, only conv2d and dense can",
+				     kind->name);
 	if (entry->trainable)
 		return yaml_fail_key(entry->trainable,
 				     "a layer with shared weights is trained or not as the layer that owns them says");
@@ -435,7 +436,8 @@ static enum tarn_status build_layer(struct builder *b, const struct scope *scope
 }
 
 /* A fresh scope under `outer`. */
-static enum tarn_status open_scope(struct builder *b, const struct scope *outer, const char *prefix, struct scope *scope)
+static enum tarn_status open_scope(struct builder *b, const struct scope *outer, const char *prefix,
+				   struct scope *scope)
 {
 	scope->outer = outer;
 	scope->prefix = prefix;
@@ -456,8 +458,8 @@ static enum tarn_status build_repeat(struct builder *b, const struct scope *scop
 		for (index = 0; index < 3 && strcmp(keys[index], child->key); index++)
 			;
 		if (index == 3)
-			return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s%s%s", child->key,
-					     near ? "; did you mean " : "", near ? near : "");
+			return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s%s%s",
+					     child->key, near ? "; did you mean " : "", near ? near : "");
 	}
 	const struct yaml_node *count_node = yaml_find(options, "count"), *layers = yaml_find(options, "layers");
 	entry->name = yaml_find(options, "name");

@@ -21,7 +21,8 @@ static enum tarn_status fail_layout(const struct network *net, const char *name,
 	char text[SHAPE_TEXT];
 	const struct tensor *tensor = tensor_of(net, x);
 	return tarn_fail(TARN_EINVAL, "%s: the input %s has the shape %s, needed is %s", name,
-			 tensor_name(net->graph, x), shape_format(tensor->dim, tensor->rank, text, sizeof text), needed);
+			 tensor_name(net->graph, x), shape_format(tensor->dim, tensor->rank, text, sizeof text),
+			 needed);
 }
 
 static enum tarn_status need_image(const struct network *net, const char *name, uint32_t x)
@@ -55,8 +56,8 @@ static enum tarn_status add_parameter(struct network *net, const struct paramete
 	char *name = part_name(net, parameter->layer, parameter->part);
 	if (!name)
 		return TARN_ENOMEM;
-	enum tarn_status st = graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim,
-						   parameter->rank, out);
+	enum tarn_status st =
+		graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim, parameter->rank, out);
 	if (st)
 		return st;
 	struct tensor *tensor = &net->graph->tensor[*out];
@@ -85,7 +86,8 @@ static enum tarn_status share_parameter(struct network *net, const char *owner, 
 	const struct tensor *tensor = tensor_of(net, id);
 	if (tensor->rank != parameter->rank || memcmp(tensor->dim, parameter->dim, tensor->rank * sizeof *tensor->dim))
 		return tarn_fail(TARN_EINVAL, "%s: cannot share %s: its shape is %s, this layer needs %s",
-				 parameter->layer, name, shape_format(tensor->dim, tensor->rank, has, sizeof has), needs);
+				 parameter->layer, name, shape_format(tensor->dim, tensor->rank, has, sizeof has),
+				 needs);
 	*out = id;
 	return TARN_OK;
 }
@@ -101,7 +103,8 @@ static enum tarn_status add_weight_and_bias(struct network *net, struct paramete
 	weight->init = INIT_UNIFORM;
 	weight->bound = (float)sqrt(6 / fan_in);
 	weight->decays = true;
-	enum tarn_status st = owner ? share_parameter(net, owner, weight, &out[0]) : add_parameter(net, weight, &out[0]);
+	enum tarn_status st =
+		owner ? share_parameter(net, owner, weight, &out[0]) : add_parameter(net, weight, &out[0]);
 	if (st || !bias)
 		return st;
 	struct parameter vector = { .layer = weight->layer, .part = "bias", .rank = 1, .init = INIT_ZERO };
@@ -165,9 +168,10 @@ enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x,
 		return st;
 	uint32_t in_channels = tensor_of(net, x)->dim[3];
 	if (in_channels % attr.groups || options->channels % attr.groups)
-		return tarn_fail(TARN_EINVAL, "%s: %" PRIu32 " input and %" PRIu32
-				 " output channels cannot be divided into %" PRIu32 " groups", name, in_channels,
-				 options->channels, attr.groups);
+		return tarn_fail(TARN_EINVAL,
+				 "%s: %" PRIu32 " input and %" PRIu32 " output channels cannot be divided into %" PRIu32
+				 " groups",
+				 name, in_channels, options->channels, attr.groups);
 	struct parameter weight = { .layer = name,
 				    .rank = 4,
 				    .dim = { options->channels, in_channels / attr.groups, attr.window.kernel[0],
@@ -223,14 +227,17 @@ static enum tarn_status add_running_statistics(struct network *net, const char *
 
 /* Statistics of this batch, and the effect that folds them into the running ones. */
 static enum tarn_status batch_norm_training(struct network *net, const char *name, uint32_t *input,
-					    const uint32_t *running, const struct op_attr *attr, uint32_t *y)
+					    const uint32_t *running, const struct op_attr *attr, float momentum,
+					    uint32_t *y)
 {
 	uint64_t rows = tensor_rows(tensor_of(net, input[0]));
 	if (rows == 1)
-		return tarn_fail(TARN_EINVAL,
-				 "%s: a batch with one value a channel has no variance, so batch norm cannot be trained on it: "
-				 "set data.drop_last when it is the last batch of an epoch, take another data.batch, or use "
-				 "layer_norm", name);
+		return tarn_fail(
+			TARN_EINVAL,
+			"%s: a batch with one value a channel has no variance, so batch norm cannot be trained on it: "
+			"set data.drop_last when it is the last batch of an epoch, take another data.batch, or use "
+			"layer_norm",
+			name);
 	if (rows > UINT32_MAX)
 		return tarn_fail(TARN_EINVAL, "%s: %" PRIu64 " values a channel are too many", name, rows);
 	char *statistics = part_name(net, name, "statistics"), *update = part_name(net, name, "running");
@@ -243,7 +250,7 @@ static enum tarn_status batch_norm_training(struct network *net, const char *nam
 	st = graph_add_op(net->graph, OP_BATCH_APPLY, PHASE_FORWARD, name, attr, input, 5, y);
 	if (st)
 		return st;
-	const struct op_attr update_attr = { .momentum = attr->momentum, .samples = (uint32_t)rows };
+	const struct op_attr update_attr = { .momentum = momentum, .samples = (uint32_t)rows };
 	const uint32_t update_input[5] = { running[0], running[1], running[2], input[1], input[2] };
 	return graph_add_op(net->graph, OP_RUNNING_UPDATE, PHASE_FORWARD, update, &update_attr, update_input, 5, NULL);
 }
@@ -256,7 +263,7 @@ enum tarn_status layer_batch_norm(struct network *net, const char *name, uint32_
 		return fail_layout(net, name, x, "at least 2 dimensions, channels last");
 	uint32_t channels = tensor->dim[tensor->rank - 1];
 	uint32_t input[5] = { x, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE }, running[3];
-	struct op_attr attr = { .epsilon = epsilon, .momentum = momentum };
+	const struct op_attr attr = { .epsilon = epsilon };
 	enum tarn_status st = add_gamma_and_beta(net, name, channels, &input[3]);
 	if (st)
 		return st;
@@ -264,10 +271,9 @@ enum tarn_status layer_batch_norm(struct network *net, const char *name, uint32_
 	if (st)
 		return st;
 	if (net->mode == BUILD_TRAINING)
-		return batch_norm_training(net, name, input, running, &attr, y);
+		return batch_norm_training(net, name, input, running, &attr, momentum, y);
 	input[1] = running[0];
 	input[2] = running[1];
-	attr.momentum = 0;
 	return graph_add_op(net->graph, OP_BATCH_APPLY, PHASE_FORWARD, name, &attr, input, 5, y);
 }
 

@@ -5,7 +5,10 @@
 
 #define ANY UINT8_MAX
 /* Most ops write tensors of their own. */
-#define OWN { -1, -1, -1 }
+#define OWN                \
+	{                  \
+		-1, -1, -1 \
+	}
 
 static const struct op_row rows[OP_KINDS] = {
 	/*                                name, inputs: least, most, outputs, effect, view, version_of, in_place */
@@ -61,11 +64,16 @@ static const struct {
 	const char *name;
 	bool reads_output;
 } activations[ACTIVATIONS] = {
-	[ACTIVATION_NONE] = { "none", true },      [ACTIVATION_RELU] = { "relu", true },
-	[ACTIVATION_RELU6] = { "relu6", true },    [ACTIVATION_LEAKY_RELU] = { "leaky_relu", true },
-	[ACTIVATION_ELU] = { "elu", true },        [ACTIVATION_SIGMOID] = { "sigmoid", true },
-	[ACTIVATION_TANH] = { "tanh", true },      [ACTIVATION_GELU] = { "gelu", false },
-	[ACTIVATION_GELU_TANH] = { "gelu_tanh", false }, [ACTIVATION_SILU] = { "silu", false },
+	[ACTIVATION_NONE] = { "none", true },
+	[ACTIVATION_RELU] = { "relu", true },
+	[ACTIVATION_RELU6] = { "relu6", true },
+	[ACTIVATION_LEAKY_RELU] = { "leaky_relu", true },
+	[ACTIVATION_ELU] = { "elu", true },
+	[ACTIVATION_SIGMOID] = { "sigmoid", true },
+	[ACTIVATION_TANH] = { "tanh", true },
+	[ACTIVATION_GELU] = { "gelu", false },
+	[ACTIVATION_GELU_TANH] = { "gelu_tanh", false },
+	[ACTIVATION_SILU] = { "silu", false },
 	[ACTIVATION_SOFTPLUS] = { "softplus", false },
 };
 

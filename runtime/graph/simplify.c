@@ -6,9 +6,9 @@
 struct pass {
 	const struct graph *draft;
 	bool *needed_tensor, *needed_op;
-	uint32_t *readers;    /* of a tensor, by needed ops */
+	uint32_t *readers;     /* of a tensor, by needed ops */
 	uint32_t *only_reader; /* op */
-	uint32_t *id;         /* of a draft's tensor in the new graph */
+	uint32_t *id;          /* of a draft's tensor in the new graph */
 };
 
 static void need_inputs(struct pass *pass, uint32_t op)
@@ -68,12 +68,13 @@ static uint32_t fused_activation(const struct pass *pass, uint32_t op)
 static bool is_fused(const struct pass *pass, uint32_t op)
 {
 	uint32_t producer = pass->draft->tensor[op_inputs(pass->draft, op)[0]].producer;
-	return pass->draft->op[op].kind == OP_ACTIVATION && producer != OP_NONE && fused_activation(pass, producer) == op;
+	return pass->draft->op[op].kind == OP_ACTIVATION && producer != OP_NONE &&
+	       fused_activation(pass, producer) == op;
 }
 
 /*
- * Does a persistent tensor stay? Running statistics and their counter go with gamma, "<layer>/weight": in inference nothing
- * reads the counter, and yet every program must have the same tensors.
+ * Does a persistent tensor stay? Running statistics and their counter go with gamma, "<layer>/weight": in inference
+ * nothing reads the counter, and yet every program must have the same tensors.
  */
 static enum tarn_status is_kept(const struct pass *pass, uint32_t tensor, struct host_arena *scratch, bool *kept)
 {
@@ -87,7 +88,7 @@ static enum tarn_status is_kept(const struct pass *pass, uint32_t tensor, struct
 	if (!gamma)
 		return TARN_ENOMEM;
 	uint32_t id = graph_find(pass->draft, gamma);
-	*kept = id == TENSOR_NONE || pass->needed_tensor[id];
+	*kept = id == TENSOR_NONE || pass->draft->tensor[id].role != ROLE_PARAMETER || pass->needed_tensor[id];
 	return TARN_OK;
 }
 
@@ -128,8 +129,8 @@ static enum tarn_status copy_op(struct pass *pass, uint32_t op, struct host_aren
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < from->inputs; k++)
 		input[k] = pass->id[op_inputs(draft, op)[k]];
-	enum tarn_status st =
-		graph_add_op(out, from->kind, from->phase, tensor_name(draft, result), &attr, input, from->inputs, made);
+	enum tarn_status st = graph_add_op(out, from->kind, from->phase, tensor_name(draft, result), &attr, input,
+					   from->inputs, made);
 	if (st)
 		return st;
 	for (uint32_t k = 0; k < from->outputs; k++)

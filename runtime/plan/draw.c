@@ -208,10 +208,24 @@ static void draw_axes(const struct drawing *d)
 		TOP + PLOT_HEIGHT / 2, d->unit_name);
 }
 
+static const char *const phases[] = { "forward", "backward", "update" };
+
+/* Says what the colours of the strip mean, at the lower right. */
+static void draw_phase_legend(const struct drawing *d)
+{
+	double x = LEFT + PLOT_WIDTH - 236;
+	for (uint32_t phase = 0; phase < 3; phase++) {
+		char classes[16];
+		snprintf(classes, sizeof classes, "phase-%u", phase);
+		svg_rectangle(d->out, classes, (struct svg_box){ x, HEIGHT - 28, 16, 11 }, NULL);
+		svg_text(d->out, "tick", x + 21, HEIGHT - 18, phases[phase]);
+		x += 38 + TEXT_CHARACTER * (double)strlen(phases[phase]);
+	}
+}
+
 /* A strip under the plot: which phase each instruction belongs to; equal neighbours are one box. */
 static void draw_phases(const struct drawing *d)
 {
-	static const char *const names[] = { "forward", "backward", "update" };
 	const struct program *program = d->program;
 	double y = TOP + PLOT_HEIGHT + 4;
 	for (uint32_t i = 0, end; i < program->instructions; i = end) {
@@ -222,10 +236,11 @@ static void draw_phases(const struct drawing *d)
 		double x = x_of(d, i), width = x_of(d, end) - x;
 		char classes[16];
 		snprintf(classes, sizeof classes, "phase-%u", phase);
-		svg_rectangle(d->out, classes, (struct svg_box){ x, y, width, 13 }, names[phase]);
-		if (width > TEXT_CHARACTER * (double)strlen(names[phase]))
-			svg_text(d->out, "phase-name middle", x + width / 2, y + 10, names[phase]);
+		svg_rectangle(d->out, classes, (struct svg_box){ x, y, width, 13 }, phases[phase]);
+		if (width > TEXT_CHARACTER * (double)strlen(phases[phase]))
+			svg_text(d->out, "phase-name middle", x + width / 2, y + 10, phases[phase]);
 	}
+	draw_phase_legend(d);
 }
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
@@ -244,6 +259,11 @@ static const char *buffer_name(const struct drawing *d, const struct plan_buffer
 					     : tensor_name(&d->program->graph, buffer->tensor);
 }
 
+static bool fits_inside(struct svg_box box, const char *label)
+{
+	return *label && box.height >= 12 && box.width >= LABEL_CHARACTER * (double)svg_length(label) + 8;
+}
+
 static void draw_large(const struct drawing *d, const struct plan_buffer *buffer, struct svg_box box)
 {
 	char hover[320], classes[32], bytes[BYTES_TEXT], offset[BYTES_TEXT];
@@ -256,8 +276,10 @@ static void draw_large(const struct drawing *d, const struct plan_buffer *buffer
 		 buffer->first, buffer->end - 1);
 	snprintf(classes, sizeof classes, "b %s", kinds[buffer->kind].class);
 	svg_rectangle(d->out, classes, box, hover);
-	if (box.height >= 12 && box.width >= LABEL_CHARACTER * (double)svg_length(name) + 8)
-		svg_text(d->out, "name", box.x + 4, box.y + box.height / 2 + 3.5, name);
+	/* The whole name where it fits, else its last part; the hover text has all of it. */
+	const char *slash = strrchr(name, '/'), *label = fits_inside(box, name) ? name : slash ? slash + 1 : name;
+	if (fits_inside(box, label))
+		svg_text(d->out, "name", box.x + 4, box.y + box.height / 2 + 3.5, label);
 }
 
 static uint8_t *pixel(const struct drawing *d, double x, double y)

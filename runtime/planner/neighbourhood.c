@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define IMPOSSIBLE 1e300
+#define FREE_NONE UINT32_MAX
 /* Stages of one sweep; a neighbourhood that needs more is skipped. */
 #define STAGES 4096u
 
@@ -41,7 +42,7 @@ static bool is_read(const struct dependence *d, uint32_t v)
 	return d->first_reader[v + 1] > d->first_reader[v];
 }
 
-void neighbourhood_clear(struct neighbourhood *h)
+void neighbourhood_clear(struct neighbourhood *h, uint32_t bit_limit)
 {
 	for (uint32_t i = 0; i < h->frees; i++)
 		h->free_index[h->free[i].op] = 0;
@@ -50,6 +51,7 @@ void neighbourhood_clear(struct neighbourhood *h)
 			h->bit_index[h->value_of[b]] = 0;
 	h->frees = h->bits = 0;
 	h->must_have = 0;
+	h->bit_limit = bit_limit;
 }
 
 void neighbourhood_add(struct neighbourhood *h, uint32_t o)
@@ -60,8 +62,7 @@ void neighbourhood_add(struct neighbourhood *h, uint32_t o)
 	for (uint32_t i = 0; i < op->outputs; i++)
 		read += is_read(h->dependence, problem_outputs(p, o)[i]);
 	bool must_run = op->once || op->required;
-	if (h->free_index[o] || !h->dependence->needed[o] || (must_run && read) || (!must_run && !read) ||
-	    h->bits + (read ? read : 1) > FREE_BITS)
+	if (h->free_index[o] || !h->dependence->needed[o] || h->bits + read + must_run > h->bit_limit)
 		return;
 	struct free_op *f = &h->free[h->frees++];
 	*f = (struct free_op){ .op = o, .cost = (double)op->cost_ns, .extra_bytes = (double)op->workspace };
@@ -76,10 +77,11 @@ void neighbourhood_add(struct neighbourhood *h, uint32_t o)
 		h->value_of[h->bits++] = v;
 		h->bit_index[v] = (uint8_t)h->bits;
 	}
-	if (read)
+	if (!must_run)
 		return;
-	f->sets = 1u << h->bits;
-	h->must_have |= f->sets;
+	f->sets |= 1u << h->bits;
+	f->forbids = op->once ? 1u << h->bits : 0;
+	h->must_have |= 1u << h->bits;
 	h->value_of[h->bits++] = VALUE_NONE;
 }
 
@@ -116,7 +118,6 @@ static void describe_free_op(struct neighbourhood *h, struct free_op *f)
 	const struct timeline *t = h->timeline;
 	f->needs = bits_of_inputs(h, f->op);
 	f->takes = bits_taken(h, f->op);
-	f->forbids = f->sets & h->must_have;
 	f->first_slot = 0;
 	f->last_slot = UINT32_MAX;
 	for (uint32_t k = d->first_closer[f->op]; k < d->first_closer[f->op + 1]; k++) {
@@ -262,9 +263,10 @@ static void end_stage(struct neighbourhood *h, uint32_t free_op, uint32_t slot)
 
 static void begin_stage(struct neighbourhood *h)
 {
-	for (uint32_t state = 0; state < FREE_STATES; state++)
+	uint32_t states = 1u << h->bits;
+	for (uint32_t state = 0; state < states; state++)
 		h->from[h->stages][state] = (uint8_t)state;
-	memset(h->ran[h->stages], 0, FREE_STATES);
+	memset(h->ran[h->stages], 0, states);
 }
 
 static void relax(struct neighbourhood *h, uint32_t from, uint32_t to, double cost)
@@ -329,7 +331,7 @@ static void run_frozen(struct neighbourhood *h, uint32_t s)
 				relax(h, state, state & ~bit,
 				      before[state] + penalty_of(h, h->base[s] + h->bytes[state & ~bit]));
 	}
-	end_stage(h, FREE_BITS, s);
+	end_stage(h, FREE_NONE, s);
 }
 
 /* Frozen steps that touch no free value: only their bytes matter. */
@@ -390,7 +392,7 @@ static void trace_back(struct neighbourhood *h)
 	uint32_t state = h->must_have;
 	h->inserts = 0;
 	for (uint32_t stage = h->stages; stage-- > 0;) {
-		if (h->stage_op[stage] < FREE_BITS && h->ran[stage][state]) {
+		if (h->stage_op[stage] != FREE_NONE && h->ran[stage][state]) {
 			h->insert_before[h->inserts] = h->stage_slot[stage];
 			h->insert_op[h->inserts++] = h->free[h->stage_op[stage]].op;
 		}

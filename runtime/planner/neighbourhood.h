@@ -3,7 +3,7 @@
  *
  * A timeline is a schedule with what the rounds need to know of it: instances, what takes over what, live bytes.
  * A neighbourhood is a set of free ops. The state of the table is a set of bits: a bit for each value of a free op that is
- * live, and, for a free op that must run although nobody reads it, a bit that says it has run.
+ * live, and, for a free op that must run, a bit that says it has run.
  *
  * The model counts as schedule_expand does, save that readers of frozen values end where they ended before.
  */
@@ -12,7 +12,7 @@
 
 #include "planner/dependence.h"
 
-#define FREE_BITS 6u
+#define FREE_BITS 8u /* at most; states are bytes */
 #define FREE_STATES (1u << FREE_BITS)
 
 struct timeline {
@@ -53,7 +53,7 @@ struct neighbourhood {
 	double limit_bytes, penalty;   /* cost of a byte above the limit at a step */
 
 	struct free_op free[FREE_BITS];
-	uint32_t frees, bits;
+	uint32_t frees, bits, bit_limit;
 	uint32_t value_of[FREE_BITS];  /* VALUE_NONE: says that an op has run */
 	uint32_t must_have;            /* bits that must be set at the end */
 	uint8_t *free_index;           /* [ops]: 1 + index in free[], or 0 */
@@ -68,15 +68,15 @@ struct neighbourhood {
 	double cost[FREE_STATES];
 	uint8_t (*from)[FREE_STATES];  /* [stages]: state before */
 	uint8_t (*ran)[FREE_STATES];   /* [stages]: did the free op of the stage run? */
-	uint32_t *stage_op, *stage_slot; /* [stages]: free op or FREE_BITS; slot */
+	uint32_t *stage_op, *stage_slot; /* [stages]: free op, if one could run; slot */
 	uint32_t stages, stage_room;
 	uint32_t *insert_before, *insert_op, inserts; /* what was found, latest first */
 };
 
 enum tarn_status neighbourhood_init(struct neighbourhood *hood, struct timeline *timeline, struct host_arena *arena);
 
-/* Empties the set; adds an op, with its outputs, if it may be freed and there is room. */
-void neighbourhood_clear(struct neighbourhood *hood);
+/* Empties the set, which may grow to `bit_limit` bits; adds an op, with its outputs, if it may be freed and there is room. */
+void neighbourhood_clear(struct neighbourhood *hood, uint32_t bit_limit);
 void neighbourhood_add(struct neighbourhood *hood, uint32_t op);
 
 /* Writes the best schedule found; false when there is none, or it is the present one. */

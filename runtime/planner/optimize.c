@@ -10,7 +10,8 @@
 #define LEAST_TIME_WORK 60000u
 /* Steps that are measured while one start is polished. */
 #define POLISH_WORK 300000u
-/* Rounds of the search times ops. */
+/* Rounds of the search: at least so many, and at most so many times ops. */
+#define FEWEST_ROUNDS 800u
 #define SEARCH_WORK 500000u
 
 /* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
@@ -164,7 +165,7 @@ static bool start_applies(const struct optimizer *k, uint32_t i)
 static uint32_t search_rounds(const struct optimizer *k)
 {
 	uint32_t ops = k->dependence.needed_ops + 1;
-	uint32_t few = 8 * ops, work = SEARCH_WORK / ops;
+	uint32_t few = 8 * ops + FEWEST_ROUNDS, work = SEARCH_WORK / ops;
 	return few < work ? few : work;
 }
 

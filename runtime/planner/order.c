@@ -15,11 +15,11 @@ struct ordering {
 	uint32_t length;
 };
 
-/* An op that reads nothing and waits for nothing is placed just before its first reader. */
+/* An op that reads nothing, waits for nothing and is not waited for is placed just before its first reader. */
 static bool is_lazy_source(const struct dependence *d, uint32_t o)
 {
 	const struct problem_op *op = &d->problem->op[o];
-	if (op->inputs || op->afters)
+	if (op->inputs || op->afters || d->first_closer[o + 1] > d->first_closer[o])
 		return false;
 	for (uint32_t i = 0; i < op->outputs; i++) {
 		uint32_t v = problem_outputs(d->problem, o)[i];
@@ -77,8 +77,6 @@ static void place(struct ordering *g, uint32_t o)
 		if (!g->placed[source]) {
 			g->placed[source] = 1;
 			g->order[g->length++] = source;
-			/* Ops that wait for a source by `after` learn of it here; by input they never counted it. */
-			release_waiting(g, g->d->closer, g->d->first_closer[source], g->d->first_closer[source + 1]);
 		}
 	}
 	g->placed[o] = 1;

@@ -180,18 +180,20 @@ static enum tarn_status take_if_lower(struct planning *k)
 	return st;
 }
 
-/* Asks the search for less and less: at first a sixteenth of what is above the bound, later less or more. */
+/* Asks the search for less and less: at first a sixteenth of what is above the bound, later more or less. */
 static enum tarn_status lower_by_search(struct planning *k)
 {
 	enum tarn_status st = TARN_OK;
 	uint64_t bound = k->optimizer.bound, cut = (k->trial.peak_bytes - bound) / 16;
-	for (uint32_t round = 0; !st && round < LOWER_ROUNDS && cut >= TARN_ALIGNMENT; round++) {
-		if (!optimizer_search(&k->optimizer, k->trial.peak_bytes - cut, LOWER_ROUNDS, round, &k->trial)) {
+	for (uint32_t round = 0; !st && round < LOWER_ROUNDS && k->trial.peak_bytes > bound; round++) {
+		uint64_t above = k->trial.peak_bytes - bound;
+		cut = cut < TARN_ALIGNMENT ? TARN_ALIGNMENT : cut < above ? cut : above;
+		if (optimizer_search(&k->optimizer, k->trial.peak_bytes - cut, LOWER_ROUNDS, round, &k->trial)) {
+			st = take_if_lower(k);
+			cut *= 2;
+		} else {
 			cut /= 4;
-			continue;
 		}
-		st = take_if_lower(k);
-		cut = 2 * cut < k->trial.peak_bytes - bound ? 2 * cut : k->trial.peak_bytes - bound;
 	}
 	return st;
 }

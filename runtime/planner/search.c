@@ -8,6 +8,8 @@
 
 /* Rounds without progress above the limit after which a byte above it costs more. */
 #define STALL_ROUNDS 30u
+/* Ops of a problem small enough for larger neighbourhoods. */
+#define SMALL 40u
 
 struct search {
 	const struct dependence *d;
@@ -103,7 +105,7 @@ static uint32_t choose_live(struct search *k, uint32_t s)
 		if (t->last[i] <= s + 1)
 			continue;
 		uint32_t o = p->value[t->value[i]].producer;
-		if (k->hood.free_index[o] || p->op[o].once)
+		if (k->hood.free_index[o])
 			continue;
 		double noise = 0.2 + random_below(&k->random, 1000) / 1000.0;
 		double score = noise * (double)p->value[t->value[i]].bytes / (double)(p->op[o].cost_ns + 1);
@@ -119,7 +121,7 @@ static uint32_t choose_live(struct search *k, uint32_t s)
 static void free_around_step(struct search *k, uint32_t s)
 {
 	const struct problem *p = k->d->problem;
-	uint32_t wanted = FREE_BITS / 2 + random_below(&k->random, FREE_BITS / 2 + 1);
+	uint32_t half = k->hood.bit_limit / 2, wanted = half + random_below(&k->random, half + 1);
 	uint32_t chosen[FREE_BITS], count = 0;
 	while (count < wanted && k->hood.bits < wanted) {
 		uint32_t instance = choose_live(k, s), bits = k->hood.bits;
@@ -141,7 +143,7 @@ static void free_stretch(struct search *k)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t s = random_below(&k->random, t->steps), stride = 1 + random_below(&k->random, 3);
-	for (uint32_t i = 0; i < 4 * FREE_BITS && s < t->steps && k->hood.bits < FREE_BITS; i++, s += stride)
+	for (uint32_t i = 0; i < 4 * FREE_BITS && s < t->steps && k->hood.bits < k->hood.bit_limit; i++, s += stride)
 		neighbourhood_add(&k->hood, t->step[s]);
 }
 
@@ -149,7 +151,7 @@ static void free_stretch(struct search *k)
 static void free_connected(struct search *k)
 {
 	uint32_t o = k->timeline.step[random_below(&k->random, k->timeline.steps)];
-	for (uint32_t i = 0; i < 3 * FREE_BITS && k->hood.bits < FREE_BITS; i++) {
+	for (uint32_t i = 0; i < 3 * FREE_BITS && k->hood.bits < k->hood.bit_limit; i++) {
 		neighbourhood_add(&k->hood, o);
 		add_producers(k, o);
 		add_readers(k, o);
@@ -160,7 +162,9 @@ static void free_connected(struct search *k)
 
 static void choose_neighbourhood(struct search *k)
 {
-	neighbourhood_clear(&k->hood);
+	/* Most rounds are small and quick; on small problems some are larger. */
+	uint32_t usual = FREE_BITS - 2, bits = k->d->needed_ops <= SMALL && !random_below(&k->random, 3) ? FREE_BITS : usual;
+	neighbourhood_clear(&k->hood, bits);
 	switch (random_below(&k->random, 5)) {
 	case 0:
 	case 1:
@@ -195,23 +199,18 @@ static bool improve(struct search *k)
 	return objective <= before && stand_at(k, k->trial, k->trial_steps) && objective < before;
 }
 
-/* A start for the price of a byte: as if the mean op could free a value of mean size for a step. */
-static double first_penalty(const struct dependence *d)
-{
-	double bytes = 1;
-	for (uint32_t v = 0; v < d->problem->values; v++)
-		bytes += (double)d->problem->value[v].bytes;
-	return ((double)d->base_time_ns + 1) / bytes;
-}
-
 bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step, uint32_t *steps)
 {
 	k->random = random_start(goal->seed);
 	k->limit = (double)goal->limit;
-	k->penalty = first_penalty(k->d);
+	k->penalty = 0;
 	bool within = false;
 	if (!*steps || !stand_at(k, step, *steps))
 		return false;
+	/* To get below the limit is worth twice the time of a step; more, while rounds make no progress. */
+	if (k->excess > 0)
+		k->penalty = 2 * ((double)k->d->base_time_ns + 1) / k->excess;
+	k->objective += k->penalty * k->excess;
 	for (uint32_t round = 0, stall = 0; round < goal->rounds; round++) {
 		if (k->excess <= 0 && !within) {
 			/* From here on nothing above the limit is taken. */
@@ -221,8 +220,8 @@ bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step
 		stall = improve(k) ? 0 : stall + 1;
 		if (k->excess > 0 && stall > STALL_ROUNDS) {
 			stall = 0;
-			k->objective += k->penalty * k->excess * 0.7;
-			k->penalty *= 1.7;
+			k->objective += k->penalty * k->excess;
+			k->penalty *= 2;
 		}
 	}
 	memcpy(step, k->timeline.step, k->timeline.steps * sizeof *step);

@@ -90,6 +90,17 @@ enum tarn_status verify_table(const struct plan *plan, struct host_arena *scratc
 	return TARN_OK;
 }
 
+/* The last batch is shorter: the first dimension of a staging slot may differ. */
+static bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+	if (a->rank != b->rank || a->rank > OP_MAX_RANK)
+		return false;
+	for (uint32_t i = a->role == ROLE_STAGING; i < a->rank; i++)
+		if (a->dim[i] != b->dim[i])
+			return false;
+	return true;
+}
+
 static enum tarn_status match(const struct subject *subject, uint32_t t, uint32_t entry)
 {
 	const struct graph *graph = &subject->program->graph;
@@ -102,6 +113,13 @@ static enum tarn_status match(const struct subject *subject, uint32_t t, uint32_
 	if (tensor->bytes > p->bytes || (tensor->bytes != p->bytes && tensor->role != ROLE_STAGING))
 		return verify_refuse(subject, "%s has %" PRIu64 " bytes, the persistent table gives it %" PRIu64,
 				     tensor_name(graph, t), tensor->bytes, p->bytes);
+	const struct tensor *first = &subject->plan->program[0].graph.tensor[p->tensor];
+	char shape[SHAPE_TEXT], other[SHAPE_TEXT];
+	if (!same_shape(tensor, first))
+		return verify_refuse(subject, "%s is %s, program %s has it as %s", tensor_name(graph, t),
+				     shape_format(tensor->dim, tensor->rank, shape, sizeof shape),
+				     program_name(subject->plan->program[0].kind),
+				     shape_format(first->dim, first->rank, other, sizeof other));
 	return TARN_OK;
 }
 

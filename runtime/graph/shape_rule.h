@@ -1,0 +1,64 @@
+/*
+ * shape_rule.h - what the shape rules share; internal to shape*.c.
+ *
+ * A rule trusts nothing: attributes may come from a damaged plan file. Inputs exist and have sound shapes before a rule is
+ * called. Arithmetic on dimensions is done in 64 bits, where products of two 32-bit numbers and small sums cannot
+ * overflow; the sizes of the outputs are checked afterwards.
+ */
+#ifndef TARN_GRAPH_SHAPE_RULE_H
+#define TARN_GRAPH_SHAPE_RULE_H
+
+#include "graph/shape.h"
+
+/* What a rule looks at, and where it writes the shapes of the outputs. */
+struct shape_call {
+	const struct graph *graph;
+	const struct op_row *row;
+	const char *name;
+	const struct op_attr *attr;
+	const uint32_t *input;
+	uint32_t inputs;
+	struct shape *out;
+};
+
+typedef enum tarn_status shape_rule_fn(const struct shape_call *call);
+
+const struct tensor *shape_in(const struct shape_call *call, uint32_t index);
+
+/* "conv1: conv2d: <sentence>", TARN_EINVAL. */
+enum tarn_status shape_fail(const struct shape_call *call, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* "<what> x has the shape 2x3, needed is <needed>" */
+enum tarn_status shape_fail_shape(const struct shape_call *call, uint32_t index, const char *what, const char *needed);
+
+/* The shapes that most ops give. */
+void shape_set(struct shape *shape, enum dtype dtype, uint32_t rank, const uint32_t *dim);
+void shape_set_vector(struct shape *shape, enum dtype dtype, uint32_t length);
+void shape_set_like(struct shape *shape, const struct tensor *tensor);
+
+bool shape_same_dims(const struct tensor *a, const struct tensor *b);
+uint32_t shape_last_dim(const struct tensor *tensor);
+
+/* What rules ask of inputs and attributes; [first, last) is a range of inputs. */
+enum tarn_status shape_need_dtype(const struct shape_call *call, uint32_t index, enum dtype dtype);
+enum tarn_status shape_need_f32(const struct shape_call *call, uint32_t first, uint32_t last);
+enum tarn_status shape_need_rank(const struct shape_call *call, uint32_t index, uint32_t rank, const char *layout);
+enum tarn_status shape_need_vectors(const struct shape_call *call, uint32_t first, uint32_t last, uint32_t length);
+enum tarn_status shape_need_same(const struct shape_call *call, uint32_t index, uint32_t other);
+enum tarn_status shape_need_rows(const struct shape_call *call, uint32_t index);
+enum tarn_status shape_need_scalars(const struct shape_call *call, uint32_t index);
+enum tarn_status shape_need_range(const struct shape_call *call, const char *what, double value, double low,
+				  double high);
+enum tarn_status shape_need_positive(const struct shape_call *call, const char *what, double value);
+enum tarn_status shape_need_fusable(const struct shape_call *call);
+
+/* shape_math.c */
+shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_rule_elementwise, shape_rule_dropout,
+	shape_rule_concat, shape_rule_slice, shape_rule_pad_axis, shape_rule_reshape, shape_rule_permute,
+	shape_rule_fill, shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_update;
+/* shape_nn.c */
+shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
+	shape_rule_pool, shape_rule_pool_grad, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update,
+	shape_rule_layer_norm, shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
+
+#endif
