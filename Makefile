@@ -172,7 +172,7 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse*.c \
+src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c)
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
@@ -315,16 +315,21 @@ run-train: all
 
 # ---- Fuzzing: every source once more, instrumented by clang ----
 fuzz-build := $(BUILD)/fuzz
-fuzz-flags := $(flags) -Itests -O1 -fsanitize=fuzzer-no-link,address
-fuzz-objects := $(patsubst %.c,$(fuzz-build)/obj/%.o,$(src-y))
+fuzz-flags := $(flags) -Itests -O1 -fsanitize=fuzzer-no-link,address $(openmp-y) \
+	      $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
+fuzz-object = $(patsubst %.c,$(fuzz-build)/obj/%.o,$1)
+fuzz-library := $(fuzz-build)/libtarn.a
 fuzz-programs := $(patsubst tests/fuzz/%.c,$(fuzz-build)/%,$(src-fuzz))
-$(call remember,flags-fuzz,$(CLANG) $(fuzz-flags) $(fuzz-objects))
+$(call remember,flags-fuzz,$(CLANG) $(fuzz-flags))
+$(call remember,objects-fuzz,$(src-y) $(src-support))
 
-$(patsubst %.c,$(fuzz-build)/obj/%.o,$(src-y) $(src-fuzz)): $(fuzz-build)/obj/%.o: %.c $(BUILD)/stamps/flags-fuzz $(autoconf-h)
-	$(call say,CC,$<)mkdir -p $(@D); $(CLANG) $(fuzz-flags) $(openmp-y) -MMD -MP -c -o $@ $<
-$(fuzz-programs): $(fuzz-build)/%: $(fuzz-build)/obj/tests/fuzz/%.o $(fuzz-objects)
-	$(call say,LD,$@)$(CLANG) -fsanitize=fuzzer,address $(openmp-y) -o $@ $^ $(lib-y)
--include $(patsubst %.c,$(fuzz-build)/obj/%.d,$(src-y) $(src-fuzz))
+$(call fuzz-object,$(src-y) $(src-support) $(src-fuzz)): $(fuzz-build)/obj/%.o: %.c $(BUILD)/stamps/flags-fuzz $(autoconf-h)
+	$(call say,CC,$<)mkdir -p $(@D); $(CLANG) $(fuzz-flags) -MMD -MP -c -o $@ $<
+$(fuzz-library): $(call fuzz-object,$(src-y) $(src-support)) $(BUILD)/stamps/objects-fuzz
+	$(call archive) $(filter %.o,$^)
+$(fuzz-programs): $(fuzz-build)/%: $(fuzz-build)/obj/tests/fuzz/%.o $(fuzz-library)
+	$(call say,LD,$@)$(CLANG) -fsanitize=fuzzer,address $(openmp-y) -o $@ $^ $(test-libs) $(lib-y)
+-include $(patsubst %.o,%.d,$(call fuzz-object,$(src-y) $(src-support) $(src-fuzz)))
 
 .PHONY: run-fuzz
 run-fuzz: $(fuzz-programs)

@@ -141,7 +141,7 @@ usage() {
 	fails_with 2 "\"x\" is not a number" "$tarn" train "$directory/net.yaml" --max-steps x
 	fails_with 2 "which configuration" "$tarn" train
 	fails_with 5 "nothing.yaml" "$tarn" train "$directory/nothing.yaml"
-	fails_with 2 "data.batch" "$tarn" plan "$directory/net.yaml" data.bacht=4
+	fails_with 2 "data.batch" "$tarn" plan "$directory/net.yaml" data.bathc=4
 	fails_with 2 "--weights" "$tarn" eval "$directory/net.yaml"
 	fails_with 5 "none.safetensors" "$tarn" eval "$directory/net.yaml" --weights "$directory/none.safetensors"
 }

@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(small_and_uniform_inputs)
 {
-	struct buffer buffer[MOST];
+	struct buffer buffer[MOST] = { 0 };
 	expect_height(buffer, 0, 0);
 	buffer[0] = (struct buffer){ 192, 5, 6 };
 	expect_height(buffer, 1, 192);

@@ -29,10 +29,12 @@ static enum tarn_status map_region(struct cpu_state *state, uint64_t bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), available = available_bytes(), total;
 	if (bytes > available)
-		return tarn_fail(TARN_ENOMEM, "cpu: an arena of %llu bytes is more than the %llu bytes of memory available",
+		return tarn_fail(TARN_ENOMEM,
+				 "cpu: an arena of %llu bytes is more than the %llu bytes of memory available",
 				 (unsigned long long)bytes, (unsigned long long)available);
 	if (!bytes_add(bytes, 3 * page, &total))
-		return tarn_fail(TARN_ENOMEM, "cpu: an arena of %llu bytes cannot be addressed", (unsigned long long)bytes);
+		return tarn_fail(TARN_ENOMEM, "cpu: an arena of %llu bytes cannot be addressed",
+				 (unsigned long long)bytes);
 	uint64_t body = (bytes + page - 1) / page * page;
 	unsigned char *base = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
@@ -56,7 +58,8 @@ enum tarn_status cpu_arena_reserve(struct cpu_state *state, uint64_t bytes, void
 	if (state->arena)
 		return tarn_fail(TARN_EINTERNAL, "cpu: the arena was reserved before; it is reserved once");
 	if (bytes > UINT64_MAX / 2)
-		return tarn_fail(TARN_ENOMEM, "cpu: an arena of %llu bytes cannot be addressed", (unsigned long long)bytes);
+		return tarn_fail(TARN_ENOMEM, "cpu: an arena of %llu bytes cannot be addressed",
+				 (unsigned long long)bytes);
 	bytes = bytes_align(bytes);
 	if (!memory) {
 		enum tarn_status st = map_region(state, bytes);

@@ -88,7 +88,8 @@ static void stats_body(const struct bound_instr *instr, uint64_t chunk)
 	double sum[STRIP_FLOATS] = { 0 }, raw[STRIP_FLOATS] = { 0 };
 	for (uint64_t s = 0; s < strips.count; s += RUN) {
 		uint64_t left = strips.count - s;
-		stats_run(x + s * strips.stride, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, sum, raw);
+		stats_run(x + s * strips.stride, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, sum,
+			  raw);
 	}
 	if (strips.tail)
 		stats_run(x + strips.count * strips.stride, strips.stride, 1, strips.tail, sum, raw);
@@ -160,8 +161,8 @@ static void reduce_body(const struct bound_instr *instr, uint64_t chunk)
 	wide_norm_load(instr, &strips, 2, &wide);
 	for (uint64_t s = 0; s < strips.count; s += RUN) {
 		uint64_t left = strips.count - s, at = s * strips.stride;
-		reduce_run(dy + at, x + at, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, &wide, clamp,
-			   dgamma, dbeta);
+		reduce_run(dy + at, x + at, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, &wide,
+			   clamp, dgamma, dbeta);
 	}
 	uint64_t end = strips.count * strips.stride;
 	if (strips.tail)
@@ -211,7 +212,8 @@ static void grad_body(const struct bound_instr *instr, uint64_t chunk)
 	}
 	for (uint64_t s = 0; s < strips_total(&strips); s++) {
 		uint64_t at = s * strips.stride;
-		grad_strip(dy + at, x + at, dx + at, strip_width(&strips, s), &wide, wide_share[1], wide_share[0], clamp);
+		grad_strip(dy + at, x + at, dx + at, strip_width(&strips, s), &wide, wide_share[1], wide_share[0],
+			   clamp);
 	}
 }
 

@@ -116,8 +116,8 @@ static inline double column_total(const struct bound_instr *instr, uint32_t sum,
 }
 
 /* Prepares a kernel whose body works on the strips of a chunk; `sums` > 0: with that many sums over the rows. */
-static inline void columns_prepare(struct kernel *kernel, const struct operand *matrix, kernel_body *body, uint32_t sums,
-				   kernel_finish *finish)
+static inline void columns_prepare(struct kernel *kernel, const struct operand *matrix, kernel_body *body,
+				   uint32_t sums, kernel_finish *finish)
 {
 	kernel->grid = column_grid(matrix->rows, matrix->channels, sums > 0);
 	kernel->body = body;

@@ -66,14 +66,16 @@ static enum tarn_status convolution_init(struct convolution *conv)
 	const struct window *window = &conv->kernel->attr.window;
 	find_operands(conv);
 	if (conv->image->rank != 4 || conv->weights->rank != 4 || conv->result->rank != 4)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: convolution \"%s\": image, weights and result must have rank 4, not "
-				 "%u, %u and %u", conv->kernel->name, conv->image->rank, conv->weights->rank,
-				 conv->result->rank);
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "cpu: convolution \"%s\": image, weights and result must have rank 4, not "
+				 "%u, %u and %u",
+				 conv->kernel->name, conv->image->rank, conv->weights->rank, conv->result->rank);
 	for (int i = 0; i < 2; i++) {
 		conv->stride[i] = window->stride[i];
 		conv->dilation[i] = (int64_t)window->dilation[i] - 1; /* oneDNN counts the gap */
 		conv->pad_begin[i] = window->pad_begin[i];
-		/* A floor in the output size leaves rows at the end unread; oneDNN accepts any pad_end that gives the size. */
+		/* A floor in the output size leaves rows at the end unread; oneDNN accepts any pad_end that gives the
+		 * size. */
 		conv->pad_end[i] = window->pad_end[i];
 	}
 	enum tarn_status st = image_layout(conv->device, conv->image, &conv->image_layout);
@@ -90,9 +92,8 @@ static enum tarn_status forward_description(const struct convolution *conv, dnnl
 					    dnnl_convolution_desc_t *out)
 {
 	return DNN(dnnl_dilated_convolution_forward_desc_init(out, kind, dnnl_convolution_direct, conv->image_layout,
-							      &conv->any, conv->bias, conv->result_layout,
-							      conv->stride, conv->dilation, conv->pad_begin,
-							      conv->pad_end));
+							      &conv->any, conv->bias, conv->result_layout, conv->stride,
+							      conv->dilation, conv->pad_begin, conv->pad_end));
 }
 
 /* The backward passes are described relative to a forward one. */
@@ -117,11 +118,9 @@ static enum tarn_status choose(const struct convolution *conv, dnnl_query_t weig
 	if (kind == OP_CONV2D)
 		st = forward_description(conv, dnnl_forward_inference, &description);
 	else if (kind == OP_CONV2D_GRAD_INPUT)
-		st = DNN(dnnl_dilated_convolution_backward_data_desc_init(&description, dnnl_convolution_direct,
-									  conv->image_layout, &conv->any,
-									  conv->result_layout, conv->stride,
-									  conv->dilation, conv->pad_begin,
-									  conv->pad_end));
+		st = DNN(dnnl_dilated_convolution_backward_data_desc_init(
+			&description, dnnl_convolution_direct, conv->image_layout, &conv->any, conv->result_layout,
+			conv->stride, conv->dilation, conv->pad_begin, conv->pad_end));
 	else
 		st = DNN(dnnl_dilated_convolution_backward_weights_desc_init(
 			&description, dnnl_convolution_direct, conv->image_layout, &conv->any, NULL,

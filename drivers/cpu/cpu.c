@@ -72,9 +72,9 @@ static void start_threads(uint32_t threads)
 static enum tarn_status warm_up(struct device *device)
 {
 	struct cpu_state *state = device->state;
-	struct operand operand[3] = {
-		{ .rank = 4, .dim = { 2, 9, 11, 16 } }, { .rank = 4, .dim = { 2, 9, 11, 16 } }, { .rank = 4, .dim = { 16, 16, 3, 3 } }
-	};
+	struct operand operand[3] = { { .rank = 4, .dim = { 2, 9, 11, 16 } },
+				      { .rank = 4, .dim = { 2, 9, 11, 16 } },
+				      { .rank = 4, .dim = { 16, 16, 3, 3 } } };
 	struct kernel kernel = { .kind = OP_CONV2D_GRAD_WEIGHT, .inputs = 2, .outputs = 1, .operand = operand };
 	struct bound_instr instr = { .kernel = &kernel };
 	void *address[3];
@@ -203,7 +203,8 @@ static enum tarn_status check_types(const struct kernel *kernel)
 			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u is empty",
 					 op_row(kernel->kind)->name, kernel->name, i);
 		if (kernel->operand[i].elements > (uint64_t)1 << 40)
-			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u has %llu elements; at most 2^40",
+			return tarn_fail(TARN_EUNSUPPORTED,
+					 "cpu: %s \"%s\": operand %u has %llu elements; at most 2^40",
 					 op_row(kernel->kind)->name, kernel->name, i,
 					 (unsigned long long)kernel->operand[i].elements);
 	}
@@ -257,7 +258,8 @@ static enum tarn_status resolve(const struct cpu_state *state, const struct kern
 				uint64_t offset, uint64_t bytes, void **address)
 {
 	if (offset % TARN_ALIGNMENT || offset > state->arena_bytes || bytes > state->arena_bytes - offset)
-		return tarn_fail(TARN_EINTERNAL, "cpu: %s \"%s\": %s at offset %llu with %llu bytes is outside the arena of %llu",
+		return tarn_fail(TARN_EINTERNAL,
+				 "cpu: %s \"%s\": %s at offset %llu with %llu bytes is outside the arena of %llu",
 				 op_row(kernel->kind)->name, kernel->name, what, (unsigned long long)offset,
 				 (unsigned long long)bytes, (unsigned long long)state->arena_bytes);
 	*address = state->arena + offset;
@@ -324,8 +326,8 @@ static enum tarn_status cpu_launch(struct device *device, struct bound_instr *in
 static enum tarn_status check_copy(const struct cpu_state *state, const char *what, uint64_t offset, uint64_t bytes)
 {
 	if (!state->arena || offset > state->arena_bytes || bytes > state->arena_bytes - offset)
-		return tarn_fail(TARN_EINTERNAL, "cpu: %s of %llu bytes at offset %llu is outside the arena of %llu", what,
-				 (unsigned long long)bytes, (unsigned long long)offset,
+		return tarn_fail(TARN_EINTERNAL, "cpu: %s of %llu bytes at offset %llu is outside the arena of %llu",
+				 what, (unsigned long long)bytes, (unsigned long long)offset,
 				 (unsigned long long)state->arena_bytes);
 	return TARN_OK;
 }

@@ -2,7 +2,8 @@
  * lanes.h - sums along contiguous floats in a fixed order that vectorises.
  *
  * Element i is added to lane i % LANES, then the lanes are added in order: the same bits with and without vector
- * instructions. A lane sums in float, so runs are short (LANES * LANE_RUN elements) and their totals are added in double.
+ * instructions. A lane sums in float, so runs are short (LANES * LANE_RUN elements) and their totals are added in
+ * double.
  */
 #ifndef TARN_CPU_LANES_H
 #define TARN_CPU_LANES_H

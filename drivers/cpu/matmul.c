@@ -21,7 +21,8 @@ enum tarn_status matmul_prepare(struct device *device, struct kernel *kernel)
 	const struct operand *a = kernel_input(kernel, 0), *b = kernel_input(kernel, 1), *c = kernel_output(kernel, 0);
 	const dnnl_memory_desc_t *a_layout, *b_layout, *c_layout, *bias_layout = NULL;
 	if (a->rank != 2 || b->rank != 2 || c->rank != 2)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: matmul \"%s\": operands have ranks %u and %u; both must be matrices",
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "cpu: matmul \"%s\": operands have ranks %u and %u; both must be matrices",
 				 kernel->name, a->rank, b->rank);
 	enum tarn_status st = matrix_layout(device, a, kernel->attr.transpose_a, &a_layout);
 	if (!st)

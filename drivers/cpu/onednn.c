@@ -146,7 +146,8 @@ enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_
 {
 	struct cpu_state *state = device->state;
 	dnnl_primitive_desc_iterator_t iterator = NULL;
-	dnnl_status_t status = dnnl_primitive_desc_iterator_create(&iterator, description, attributes, state->engine, hint);
+	dnnl_status_t status =
+		dnnl_primitive_desc_iterator_create(&iterator, description, attributes, state->engine, hint);
 	uint64_t smallest = UINT64_MAX;
 	for (; status == dnnl_success; status = dnnl_primitive_desc_iterator_next(iterator)) {
 		dnnl_primitive_desc_t candidate = dnnl_primitive_desc_iterator_fetch(iterator);
@@ -168,10 +169,11 @@ enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_
 	if (smallest == UINT64_MAX)
 		return tarn_fail(TARN_EUNSUPPORTED, "cpu: oneDNN has no kernel for %s \"%s\" with these shapes",
 				 op_row(kernel->kind)->name, kernel->name);
-	return tarn_fail(TARN_EUNSUPPORTED,
-			 "cpu: %s \"%s\": no kernel works within the workspace cap of %llu bytes; the smallest needs %llu",
-			 op_row(kernel->kind)->name, kernel->name, (unsigned long long)state->workspace_cap,
-			 (unsigned long long)smallest);
+	return tarn_fail(
+		TARN_EUNSUPPORTED,
+		"cpu: %s \"%s\": no kernel works within the workspace cap of %llu bytes; the smallest needs %llu",
+		op_row(kernel->kind)->name, kernel->name, (unsigned long long)state->workspace_cap,
+		(unsigned long long)smallest);
 }
 
 void dnn_add_argument(struct dnn_stage *stage, int argument, uint32_t operand, uint64_t offset,
@@ -243,8 +245,7 @@ enum tarn_status dnn_bind(struct device *device, struct bound_instr *instr)
 		if (!instr->argument[s])
 			return TARN_ENOMEM;
 		for (uint32_t i = 0; i < stage->arguments; i++) {
-			enum tarn_status st =
-				bind_argument(device, instr, &stage->argument[i], &instr->argument[s][i]);
+			enum tarn_status st = bind_argument(device, instr, &stage->argument[i], &instr->argument[s][i]);
 			if (st)
 				return st;
 		}
@@ -256,8 +257,8 @@ enum tarn_status dnn_launch(struct cpu_state *state, struct bound_instr *instr)
 {
 	for (uint32_t s = 0; s < instr->kernel->stages; s++) {
 		const struct dnn_stage *stage = &instr->kernel->stage[s];
-		enum tarn_status st = DNN(dnnl_primitive_execute(stage->primitive, state->stream,
-								 (int)stage->arguments, instr->argument[s]));
+		enum tarn_status st = DNN(dnnl_primitive_execute(stage->primitive, state->stream, (int)stage->arguments,
+								 instr->argument[s]));
 		if (st)
 			return st;
 	}

@@ -33,8 +33,8 @@ struct dnn_choice {
 enum tarn_status dnn_attributes(uint32_t activation, dnnl_primitive_attr_t *out);
 
 /*
- * The first implementation, in oneDNN's order (fastest first), whose workspace is within the cap. `weights_query` (0: none)
- * and `weights_index` say which layout the implementation may choose freely; `plain` is the layout in the arena.
+ * The first implementation, in oneDNN's order (fastest first), whose workspace is within the cap. `weights_query` (0:
+ * none) and `weights_index` say which layout the implementation may choose freely; `plain` is the layout in the arena.
  * TARN_EUNSUPPORTED with the smallest workspace that would do.
  */
 enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_dnnl_op_desc_t description,

@@ -2,8 +2,8 @@
  * permute.c - axes in another order.
  *
  * Neighbouring axes that stay together are merged first. When the last axis stays the last, lines are copied; else
- * the plane of the result's last axis and of the axis that is contiguous in x is walked in square tiles, so that both sides use
- * whole cache lines.
+ * the plane of the result's last axis and of the axis that is contiguous in x is walked in square tiles, so that both
+ * sides use whole cache lines.
  */
 #include "cpu/cpu.h"
 
@@ -101,8 +101,8 @@ enum tarn_status permute_prepare(struct device *device, struct kernel *kernel)
 {
 	(void)device;
 	if (kernel_input(kernel, 0)->dtype != DTYPE_F32)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: permute \"%s\": the input is %s; only f32 is permuted", kernel->name,
-				 dtype_name(kernel_input(kernel, 0)->dtype));
+		return tarn_fail(TARN_EUNSUPPORTED, "cpu: permute \"%s\": the input is %s; only f32 is permuted",
+				 kernel->name, dtype_name(kernel_input(kernel, 0)->dtype));
 	struct axes axes = merged_axes(kernel);
 	uint32_t last = axes.count - 1, inner = contiguous_axis(&axes);
 	uint64_t plane = inner == last ? axes.length[last] : axes.length[last] * axes.length[inner];

@@ -114,16 +114,17 @@ static bool smooth_algorithm(uint32_t activation, bool backward, dnnl_alg_kind_t
 	}
 }
 
-static enum tarn_status smooth_description(struct device *device, const struct kernel *kernel, dnnl_alg_kind_t algorithm,
-					   const dnnl_memory_desc_t *layout, dnnl_primitive_desc_t *out)
+static enum tarn_status smooth_description(struct device *device, const struct kernel *kernel,
+					   dnnl_alg_kind_t algorithm, const dnnl_memory_desc_t *layout,
+					   dnnl_primitive_desc_t *out)
 {
 	const struct cpu_state *state = device->state;
 	float alpha = kernel->attr.activation == ACTIVATION_SILU ? 1.0f : kernel->attr.alpha;
 	dnnl_eltwise_desc_t description;
 	dnnl_primitive_desc_t hint = NULL;
 	dnnl_primitive_attr_t attributes;
-	enum tarn_status st =
-		DNN(dnnl_eltwise_forward_desc_init(&description, dnnl_forward_training, algorithm, layout, alpha, 0.0f));
+	enum tarn_status st = DNN(
+		dnnl_eltwise_forward_desc_init(&description, dnnl_forward_training, algorithm, layout, alpha, 0.0f));
 	if (!st)
 		st = dnn_attributes(ACTIVATION_NONE, &attributes);
 	if (st)
@@ -175,14 +176,17 @@ enum tarn_status pointwise_prepare(struct device *device, struct kernel *kernel)
 	dnnl_alg_kind_t algorithm;
 	for (uint32_t i = 0; i < kernel->inputs; i++)
 		if (kernel->operand[i].elements != elements)
-			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u has %llu elements, the result %llu; "
-					 "they must be as many", op_row(kernel->kind)->name, kernel->name, i,
+			return tarn_fail(TARN_EUNSUPPORTED,
+					 "cpu: %s \"%s\": operand %u has %llu elements, the result %llu; "
+					 "they must be as many",
+					 op_row(kernel->kind)->name, kernel->name, i,
 					 (unsigned long long)kernel->operand[i].elements, (unsigned long long)elements);
 	bool activation = kernel->kind == OP_ACTIVATION || kernel->kind == OP_ACTIVATION_GRAD;
 	if (activation && kernel->attr.activation == ACTIVATION_LEAKY_RELU && kernel->attr.alpha < 0.0f)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: leaky_relu \"%s\": slope %g is negative; its gradient is computed "
-				 "from the output, which needs a slope of 0 or more", kernel->name,
-				 (double)kernel->attr.alpha);
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "cpu: leaky_relu \"%s\": slope %g is negative; its gradient is computed "
+				 "from the output, which needs a slope of 0 or more",
+				 kernel->name, (double)kernel->attr.alpha);
 	if (activation && smooth_algorithm(kernel->attr.activation, kernel->kind == OP_ACTIVATION_GRAD, &algorithm))
 		return smooth_prepare(device, kernel, algorithm);
 	kernel_cut(kernel, pointwise_body, elements, CPU_CHUNK_ELEMENTS);

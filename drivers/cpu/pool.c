@@ -54,7 +54,8 @@ static struct span covering_windows(const struct window *window, int axis, uint3
 	uint64_t reach = (uint64_t)(window->kernel[axis] - 1) * window->dilation[axis];
 	uint64_t stride = window->stride[axis];
 	uint64_t first = at > reach ? (at - reach + stride - 1) / stride : 0, last = at / stride + 1;
-	return (struct span){ (uint32_t)(first < windows ? first : windows), (uint32_t)(last < windows ? last : windows) };
+	return (struct span){ (uint32_t)(first < windows ? first : windows),
+			      (uint32_t)(last < windows ? last : windows) };
 }
 
 /* One window of one block of channels: the largest value and the tap of its first appearance. */
@@ -255,8 +256,10 @@ static enum tarn_status check_windows(const struct kernel *kernel, const struct 
 		for (uint32_t out = 0; out < result->dim[axis + 1]; out++) {
 			struct span inside = taps_inside(window, axis, out, image->dim[axis + 1]);
 			if (inside.begin == inside.end)
-				return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": window %u along the %s lies wholly in the "
-						 "padding", op_row(kernel->kind)->name, kernel->name, out,
+				return tarn_fail(TARN_EUNSUPPORTED,
+						 "cpu: %s \"%s\": window %u along the %s lies wholly in the "
+						 "padding",
+						 op_row(kernel->kind)->name, kernel->name, out,
 						 axis ? "width" : "height");
 		}
 	return TARN_OK;
@@ -268,7 +271,8 @@ enum tarn_status pool_prepare(struct device *device, struct kernel *kernel)
 	const struct operand *in = kernel_input(kernel, 0), *out = kernel_output(kernel, 0);
 	bool backward = kernel->kind == OP_MAX_POOL_GRAD || kernel->kind == OP_AVG_POOL_GRAD;
 	if (in->rank != 4 || out->rank != 4)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operands have ranks %u and %u; pooling needs rank 4",
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "cpu: %s \"%s\": operands have ranks %u and %u; pooling needs rank 4",
 				 op_row(kernel->kind)->name, kernel->name, in->rank, out->rank);
 	enum tarn_status st = backward ? check_windows(kernel, out, in) : check_windows(kernel, in, out);
 	if (st)

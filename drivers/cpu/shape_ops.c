@@ -21,7 +21,8 @@ static void copy_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	struct range range = chunk_range(instr->kernel, chunk, kernel_output(instr->kernel, 0)->bytes);
 	memmove((unsigned char *)instr_output(instr, 0) + range.begin,
-		(const unsigned char *)instr->address[instr->kernel->inputs - 1] + range.begin, range.end - range.begin);
+		(const unsigned char *)instr->address[instr->kernel->inputs - 1] + range.begin,
+		range.end - range.begin);
 }
 
 static void concat_body(const struct bound_instr *instr, uint64_t chunk)
@@ -87,8 +88,8 @@ enum tarn_status shape_ops_prepare(struct device *device, struct kernel *kernel)
 	(void)device;
 	if (kernel->kind == OP_FILL) {
 		if (result->dtype != DTYPE_F32)
-			return tarn_fail(TARN_EUNSUPPORTED, "cpu: fill \"%s\": the result is %s; only f32 is filled", kernel->name,
-					 dtype_name(result->dtype));
+			return tarn_fail(TARN_EUNSUPPORTED, "cpu: fill \"%s\": the result is %s; only f32 is filled",
+					 kernel->name, dtype_name(result->dtype));
 		kernel_cut(kernel, fill_body, result->elements, CPU_CHUNK_ELEMENTS);
 	} else if (kernel->kind == OP_INPUT || kernel->kind == OP_RECORD) {
 		/* The last input is what is copied: the staging slot, or the value behind the metric. */
@@ -100,9 +101,9 @@ enum tarn_status shape_ops_prepare(struct device *device, struct kernel *kernel)
 		kernel_cut(kernel, copy_body, result->bytes, chunk_bytes);
 	} else {
 		uint64_t outer = outer_count(result, kernel->attr.axis);
-		kernel_body *body = kernel->kind == OP_CONCAT ? concat_body :
-				    kernel->kind == OP_SLICE  ? slice_body :
-								pad_body;
+		kernel_body *body = kernel->kind == OP_CONCAT  ? concat_body
+				    : kernel->kind == OP_SLICE ? slice_body
+							       : pad_body;
 		kernel_cut(kernel, body, outer, chunk_bytes / (result->bytes / outer));
 	}
 	return TARN_OK;

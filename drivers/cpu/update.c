@@ -72,7 +72,8 @@ static void momentum_body(const struct bound_instr *instr, uint64_t chunk)
 		      (float *)instr_output(instr, 1) + at, range.end - at, step_of(instr, 3));
 }
 
-/* `shrink` multiplies w (decoupled decay), step.decay * w joins the gradient (classic decay); one of them is neutral. */
+/* `shrink` multiplies w (decoupled decay), step.decay * w joins the gradient (classic decay); one of them is neutral.
+ */
 CPU_CLONES static void adam_loop(const float *w, const float *m, const float *v, const float *g, float *w_out,
 				 float *m_out, float *v_out, uint64_t n, struct step step, float shrink)
 {

@@ -87,7 +87,8 @@ static enum tarn_status null_reserve(struct device *device, uint64_t bytes, void
 	if (state->reserved)
 		return tarn_fail(TARN_EINTERNAL, "null: the arena was reserved before; it is reserved once");
 	if (bytes > UINT64_MAX - TARN_ALIGNMENT)
-		return tarn_fail(TARN_ENOMEM, "null: an arena of %llu bytes cannot be addressed", (unsigned long long)bytes);
+		return tarn_fail(TARN_ENOMEM, "null: an arena of %llu bytes cannot be addressed",
+				 (unsigned long long)bytes);
 	state->reserved = true;
 	device->arena_bytes = bytes_align(bytes);
 	return TARN_OK;
@@ -102,8 +103,10 @@ static enum tarn_status check_operands(const struct device *device, const struct
 {
 	for (uint32_t i = 0; i < instr->kernel->operands; i++)
 		if (instr->offset[i] % TARN_ALIGNMENT || !inside(device, instr->offset[i], instr->kernel->bytes[i]))
-			return tarn_fail(TARN_EINTERNAL, "null: \"%s\": operand %u at offset %llu with %llu bytes is outside the "
-					 "arena of %llu", instr->name, i, (unsigned long long)instr->offset[i],
+			return tarn_fail(TARN_EINTERNAL,
+					 "null: \"%s\": operand %u at offset %llu with %llu bytes is outside the "
+					 "arena of %llu",
+					 instr->name, i, (unsigned long long)instr->offset[i],
 					 (unsigned long long)instr->kernel->bytes[i],
 					 (unsigned long long)device->arena_bytes);
 	return TARN_OK;
@@ -147,7 +150,8 @@ static enum tarn_status check_copy(const struct device *device, const char *what
 	if (inside(device, offset, bytes))
 		return TARN_OK;
 	return tarn_fail(TARN_EINTERNAL, "null: %s of %llu bytes at offset %llu is outside the arena of %llu", what,
-			 (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)device->arena_bytes);
+			 (unsigned long long)bytes, (unsigned long long)offset,
+			 (unsigned long long)device->arena_bytes);
 }
 
 static enum tarn_status null_write(struct device *device, uint64_t offset, const void *source, uint64_t bytes)

@@ -140,6 +140,19 @@ static enum tarn_status take_if_it_fits(struct planning *k, uint64_t *height)
 	return st;
 }
 
+/* The caller's schedule is a start like any other. */
+static enum tarn_status take_known(struct planning *k)
+{
+	const struct schedule *known = k->request->known;
+	uint64_t height;
+	if (!known || known->steps > k->optimizer.max_steps)
+		return TARN_OK;
+	k->trial.steps = known->steps;
+	memcpy(k->trial.step, known->step, known->steps * sizeof *known->step);
+	enum tarn_status st = schedule_measure(k->request->problem, known, k->scratch, &k->trial.peak_bytes, &k->trial.time_ns);
+	return st ? st : take_if_it_fits(k, &height);
+}
+
 /*
  * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller sum of
  * live bytes.
@@ -152,7 +165,9 @@ static enum tarn_status plan_auto(struct planning *k)
 		return TARN_OK;
 	}
 	candidate_copy(&k->best, &k->least);
-	enum tarn_status st = climb_ladder(k);
+	enum tarn_status st = take_known(k);
+	if (!st)
+		st = climb_ladder(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, &k->best);
 		optimizer_least_time(&k->optimizer, limit, attempt > 0, &k->trial);
@@ -289,7 +304,25 @@ enum tarn_status planner_run(const struct planner_request *request, struct host_
 	if (!st)
 		st = fill_result(&k, &best, 0, arena);
 	host_arena_fini(&carried);
-	if (!st && result->height > request->budget)
+	if (!st && result->height > request->budget) {
 		st = fail_budget(request->budget, result->height, result);
+		result->schedule = (struct schedule){ 0 };
+		result->expansion = (struct expansion){ 0 };
+		result->offset = NULL;
+	}
+	return st;
+}
+
+enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n, struct host_arena *arena,
+			       struct planner_result *result)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; !st && i < n; i++) {
+		struct planner_request request = { .problem = problem,
+						   .strategy = STRATEGY_AUTO,
+						   .budget = budget[i],
+						   .known = i ? &result[i - 1].schedule : NULL };
+		st = planner_run(&request, arena, &result[i]);
+	}
 	return st;
 }

@@ -13,7 +13,7 @@
  * Promises, tested
  *   - min_budget is a function of the problem alone; every budget >= min_budget plans with AUTO, every smaller one is
  *     refused with TARN_EBUDGET.
- *   - A budget >= none_height is met without recompute. Time never rises when the budget grows by AUTO's own sweep.
+ *   - A budget >= none_height is met without recompute. In a sweep (planner_sweep) time never rises with the budget.
  */
 #ifndef TARN_PLANNER_PLANNER_H
 #define TARN_PLANNER_PLANNER_H
@@ -27,6 +27,8 @@ struct planner_request {
 	uint32_t strategy;    /* enum strategy */
 	uint64_t budget;      /* bytes for buffers; UINT64_MAX: no limit */
 	const uint8_t *keep;  /* MANUAL: keep[value] != 0; else NULL */
+	/* AUTO: a legal schedule, or NULL. The plan is not slower than it, if its packing fits the budget. */
+	const struct schedule *known;
 };
 
 struct planner_result {
@@ -47,5 +49,12 @@ struct planner_result {
  */
 enum tarn_status planner_run(const struct planner_request *request, struct host_arena *arena,
 			     struct planner_result *result);
+
+/*
+ * AUTO for each of n budgets, increasing: result[i] is as planner_run's, but never slower than result[i - 1].
+ * TARN_EBUDGET when the first is too small.
+ */
+enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n, struct host_arena *arena,
+			       struct planner_result *result);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+/* A table reads better with a case a line. */
+/* clang-format off */
 #define DIMS(...) .rank = sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), .dim = { __VA_ARGS__ }
 #define F32(...) { DTYPE_F32, 0, DIMS(__VA_ARGS__) }
 #define LABELS(...) { DTYPE_I32, 0, DIMS(__VA_ARGS__) }
@@ -76,7 +78,8 @@
 	  { F32(n), F32(n), F32(n), SCALARS, F32(1) }, 5, 0, ROUNDED, 0 }, \
 	{ label " adam", OP_ADAM, { attributes, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f }, \
 	  { F32(n), F32(n), F32(n), F32(n), SCALARS }, 5, 1 << 2, ROUNDED, 0 }, \
-	{ label " adamw, clipped", OP_ADAM, { attributes, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decoupled = 1 }, \
+	{ label " adamw, clipped", OP_ADAM, \
+	  { attributes, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decoupled = 1 }, \
 	  { F32(n), F32(n), F32(n), F32(n), SCALARS, F32(1) }, 6, 1 << 2, ROUNDED, 0 }
 
 const struct conformance_case conformance_cases[] = {
@@ -88,10 +91,12 @@ const struct conformance_case conformance_cases[] = {
 	{ "matmul", OP_MATMUL, { 0 }, { F32(13, 7), F32(7, 17) }, 2, 0, SUMS, 0 },
 	{ "matmul ta", OP_MATMUL, { .transpose_a = 1 }, { F32(7, 13), F32(7, 17) }, 2, 0, SUMS, 0 },
 	{ "matmul tb", OP_MATMUL, { .transpose_b = 1 }, { F32(13, 7), F32(17, 7) }, 2, 0, SUMS, 0 },
-	{ "matmul ta tb", OP_MATMUL, { .transpose_a = 1, .transpose_b = 1 }, { F32(7, 13), F32(17, 7) }, 2, 0, SUMS, 0 },
+	{ "matmul ta tb", OP_MATMUL, { .transpose_a = 1, .transpose_b = 1 },
+	  { F32(7, 13), F32(17, 7) }, 2, 0, SUMS, 0 },
 	{ "matmul tb bias relu", OP_MATMUL, { .transpose_b = 1, .activation = RELU },
 	  { F32(31, 129), F32(67, 129), F32(67) }, 3, 0, SUMS, 0 },
-	{ "matmul bias relu6", OP_MATMUL, { .activation = RELU6 }, { F32(31, 129), F32(129, 67), F32(67) }, 3, 0, SUMS, 0 },
+	{ "matmul bias relu6", OP_MATMUL, { .activation = RELU6 },
+	  { F32(31, 129), F32(129, 67), F32(67) }, 3, 0, SUMS, 0 },
 	{ "matmul of one row", OP_MATMUL, { 0 }, { F32(1, 97), F32(97, 1) }, 2, 0, SUMS, 0 },
 	{ "matmul of one product", OP_MATMUL, { .transpose_a = 1 }, { F32(1, 3), F32(1, 5) }, 2, 0, SUMS, 0 },
 
@@ -160,7 +165,8 @@ const struct conformance_case conformance_cases[] = {
 	LAYER("layer norm 1025", 3, 1025),
 
 	{ "dropout", OP_DROPOUT, { .rate = 0.3f, .stream = 5 }, { F32(3, 1003), SCALARS }, 2, 0, ROUNDED, 0 },
-	{ "dropout, several chunks", OP_DROPOUT, { .rate = 0.5f, .stream = 6 }, { F32(50021), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "dropout, several chunks", OP_DROPOUT, { .rate = 0.5f, .stream = 6 },
+	  { F32(50021), SCALARS }, 2, 0, ROUNDED, 0 },
 	{ "dropout of rate 0", OP_DROPOUT, { 0 }, { F32(9), SCALARS }, 2, 0, EXACT, 0 },
 	{ "add", OP_ADD, { 0 }, { F32(3, 5, 7), F32(3, 5, 7) }, 2, 0, ROUNDED, 0 },
 	{ "add relu", OP_ADD, { .activation = RELU }, { F32(131, 1009), F32(131, 1009) }, 2, 0, ROUNDED, 0 },
@@ -169,28 +175,39 @@ const struct conformance_case conformance_cases[] = {
 	{ "multiply", OP_MULTIPLY, { 0 }, { F32(131, 1009), F32(131, 1009) }, 2, 0, ROUNDED, 0 },
 	{ "scale", OP_SCALE, { .alpha = -1.7f }, { F32(3, 17) }, 1, 0, ROUNDED, 0 },
 
-	{ "concat channels", OP_CONCAT, { .axis = 3 }, { F32(2, 3, 5, 4), F32(2, 3, 5, 1), F32(2, 3, 5, 7) }, 3, 0, EXACT, 0 },
+	{ "concat channels", OP_CONCAT, { .axis = 3 },
+	  { F32(2, 3, 5, 4), F32(2, 3, 5, 1), F32(2, 3, 5, 7) }, 3, 0, EXACT, 0 },
 	{ "concat rows", OP_CONCAT, { .axis = 0 }, { F32(2, 7), F32(5, 7) }, 2, 0, EXACT, 0 },
 	{ "slice channels", OP_SLICE, { .axis = 3, .begin = 2, .extent = { 3 } }, { F32(2, 3, 5, 7) }, 1, 0, EXACT, 0 },
 	{ "slice rows", OP_SLICE, { .axis = 0, .begin = 1, .extent = { 2 } }, { F32(5, 3) }, 1, 0, EXACT, 0 },
 	{ "pad axis", OP_PAD_AXIS, { .axis = 1, .begin = 2, .extent = { 9 } }, { F32(2, 3, 5) }, 1, 0, EXACT, 0 },
-	{ "permute to n c h w", OP_PERMUTE, { .rank = 4, .extent = { 0, 3, 1, 2 } }, { F32(3, 5, 7, 19) }, 1, 0, EXACT, 0 },
-	{ "permute to n h w c", OP_PERMUTE, { .rank = 4, .extent = { 0, 2, 3, 1 } }, { F32(3, 17, 5, 7) }, 1, 0, EXACT, 0 },
-	{ "permute, last axis stays", OP_PERMUTE, { .rank = 3, .extent = { 1, 0, 2 } }, { F32(3, 5, 7) }, 1, 0, EXACT, 0 },
-	{ "permute, reversed", OP_PERMUTE, { .rank = 5, .extent = { 4, 3, 2, 1, 0 } }, { F32(2, 3, 5, 1, 7) }, 1, 0, EXACT, 0 },
+	{ "permute to n c h w", OP_PERMUTE, { .rank = 4, .extent = { 0, 3, 1, 2 } },
+	  { F32(3, 5, 7, 19) }, 1, 0, EXACT, 0 },
+	{ "permute to n h w c", OP_PERMUTE, { .rank = 4, .extent = { 0, 2, 3, 1 } },
+	  { F32(3, 17, 5, 7) }, 1, 0, EXACT, 0 },
+	{ "permute, last axis stays", OP_PERMUTE, { .rank = 3, .extent = { 1, 0, 2 } },
+	  { F32(3, 5, 7) }, 1, 0, EXACT, 0 },
+	{ "permute, reversed", OP_PERMUTE, { .rank = 5, .extent = { 4, 3, 2, 1, 0 } },
+	  { F32(2, 3, 5, 1, 7) }, 1, 0, EXACT, 0 },
 	{ "permute to itself", OP_PERMUTE, { .rank = 2, .extent = { 0, 1 } }, { F32(3, 5) }, 1, 0, EXACT, 0 },
-	{ "permute, six axes", OP_PERMUTE, { .rank = 6, .extent = { 2, 5, 0, 3, 1, 4 } }, { F32(2, 3, 2, 3, 2, 3) }, 1, 0, EXACT, 0 },
+	{ "permute, six axes", OP_PERMUTE, { .rank = 6, .extent = { 2, 5, 0, 3, 1, 4 } },
+	  { F32(2, 3, 2, 3, 2, 3) }, 1, 0, EXACT, 0 },
 	{ "fill", OP_FILL, { .alpha = 0.25f, .rank = 2, .extent = { 3, 7 } }, { { 0 } }, 0, 0, EXACT, 0 },
 
 	{ "cross entropy", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(13, 10), LABELS(13) }, 2, 0, ROUNDED, 0 },
-	{ "cross entropy, large logits", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(2003, 7), LABELS(2003) }, 2, 0, ROUNDED, 500 },
-	{ "cross entropy of pixels", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(2, 17, 19, 5), LABELS(2, 17, 19) }, 2, 0, ROUNDED, 0 },
-	{ "cross entropy grad", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { 0 }, { F32(2003, 7), LABELS(2003), F32(1) }, 3, 0, ROUNDED, 0 },
-	{ "cross entropy grad, one class", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { 0 }, { F32(3, 1), LABELS(3), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "cross entropy, large logits", OP_SOFTMAX_CROSS_ENTROPY, { 0 },
+	  { F32(2003, 7), LABELS(2003) }, 2, 0, ROUNDED, 500 },
+	{ "cross entropy of pixels", OP_SOFTMAX_CROSS_ENTROPY, { 0 },
+	  { F32(2, 17, 19, 5), LABELS(2, 17, 19) }, 2, 0, ROUNDED, 0 },
+	{ "cross entropy grad", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { 0 },
+	  { F32(2003, 7), LABELS(2003), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "cross entropy grad, one class", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { 0 },
+	  { F32(3, 1), LABELS(3), F32(1) }, 3, 0, ROUNDED, 0 },
 	{ "count correct", OP_COUNT_CORRECT, { 0 }, { F32(2003, 3), LABELS(2003) }, 2, 0, EXACT, 0 },
 	{ "squared error, small", OP_MEAN_SQUARED_ERROR, { 0 }, { F32(5, 7), F32(5, 7) }, 2, 0, ROUNDED, 0 },
 	{ "squared error", OP_MEAN_SQUARED_ERROR, { 0 }, { F32(41, 1009), F32(41, 1009) }, 2, 0, ROUNDED, 0 },
-	{ "squared error grad", OP_MEAN_SQUARED_ERROR_GRAD, { 0 }, { F32(41, 3), F32(41, 3), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "squared error grad", OP_MEAN_SQUARED_ERROR_GRAD, { 0 },
+	  { F32(41, 3), F32(41, 3), F32(1) }, 3, 0, ROUNDED, 0 },
 
 	{ "sum squares", OP_SUM_SQUARES, { 0 }, { F32(77, 1009) }, 1, 0, ROUNDED, 0 },
 	{ "sum squares of one", OP_SUM_SQUARES, { 0 }, { F32(1) }, 1, 0, ROUNDED, 0 },
@@ -199,6 +216,7 @@ const struct conformance_case conformance_cases[] = {
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };
+/* clang-format on */
 
 const int conformance_case_count = sizeof conformance_cases / sizeof *conformance_cases;
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static uint64_t channels_of(const struct reference_operand *x)
 {
 	return x->rank ? x->dim[x->rank - 1] : 1;
@@ -88,7 +87,8 @@ double reference_activation_grad(uint32_t activation, double alpha, double s)
 	}
 }
 
-static void matmul(const struct op_attr *attr, const struct reference_operand *a, const struct reference_operand *b, const struct reference_operand *bias, struct reference_operand *c)
+static void matmul(const struct op_attr *attr, const struct reference_operand *a, const struct reference_operand *b,
+		   const struct reference_operand *bias, struct reference_operand *c)
 {
 	uint64_t m = c->dim[0], n = c->dim[1], k = a->dim[attr->transpose_a ? 0 : 1];
 	for (uint64_t i = 0; i < m; i++)
@@ -101,27 +101,48 @@ static void matmul(const struct op_attr *attr, const struct reference_operand *a
 		}
 }
 
+/* The place (h, w) in the image of tap (kh, kw) of the window at (oh, ow); false when it lies in the padding. */
+static bool tap_inside(const struct window *window, const struct reference_operand *image, const uint32_t *out,
+		       const uint32_t *tap, int64_t *at)
+{
+	bool inside = true;
+	for (int axis = 0; axis < 2; axis++) {
+		at[axis] = (int64_t)out[axis] * window->stride[axis] + (int64_t)tap[axis] * window->dilation[axis] -
+			   window->pad_begin[axis];
+		inside = inside && at[axis] >= 0 && at[axis] < image->dim[axis + 1];
+	}
+	return inside;
+}
+
+/* n, oh, ow, c of an element of an image. */
+static void split_index(const struct reference_operand *image, uint64_t element, uint32_t *index)
+{
+	for (int i = 3; i >= 0; i--) {
+		index[i] = (uint32_t)(element % image->dim[i]);
+		element /= image->dim[i];
+	}
+}
+
 /* Calls of `visit` for every product of a convolution: x[n,h,w,ci] * w[co,c,kh,kw] -> y[n,oh,ow,co]. */
 typedef void visit_fn(double *x, double *w, double *y);
 
-static void convolution(const struct op_attr *attr, const struct reference_operand *x, const struct reference_operand *w, const struct reference_operand *y, visit_fn *visit)
+static void convolution(const struct op_attr *attr, const struct reference_operand *x,
+			const struct reference_operand *w, const struct reference_operand *y, visit_fn *visit)
 {
-	const struct window *win = &attr->window;
-	uint32_t groups = attr->groups ? attr->groups : 1, out_per_group = w->dim[0] / groups;
-	for (uint32_t n = 0; n < y->dim[0]; n++)
-		for (uint32_t oh = 0; oh < y->dim[1]; oh++)
-			for (uint32_t ow = 0; ow < y->dim[2]; ow++)
-				for (uint32_t co = 0; co < w->dim[0]; co++)
-					for (uint32_t c = 0; c < w->dim[1]; c++)
-						for (uint32_t kh = 0; kh < w->dim[2]; kh++)
-							for (uint32_t kw = 0; kw < w->dim[3]; kw++) {
-								int64_t h = (int64_t)oh * win->stride[0] + (int64_t)kh * win->dilation[0] - win->pad_begin[0];
-								int64_t v = (int64_t)ow * win->stride[1] + (int64_t)kw * win->dilation[1] - win->pad_begin[1];
-								if (h < 0 || v < 0 || h >= x->dim[1] || v >= x->dim[2])
-									continue;
-								visit(at4(x, n, h, v, co / out_per_group * w->dim[1] + c),
-								      at4(w, co, c, kh, kw), at4(y, n, oh, ow, co));
-							}
+	uint32_t out_per_group = w->dim[0] / (attr->groups ? attr->groups : 1), to[4], from[4];
+	for (uint64_t i = 0; i < y->elements; i++) {
+		split_index(y, i, to);
+		/* The weights of this output channel: from = (unused, c, kh, kw). */
+		for (uint64_t k = 0; k < w->elements / w->dim[0]; k++) {
+			int64_t at[2];
+			split_index(w, k, from);
+			if (!tap_inside(&attr->window, x, &to[1], &from[2], at))
+				continue;
+			uint32_t channel = to[3] / out_per_group * w->dim[1] + from[1];
+			visit(at4(x, to[0], at[0], at[1], channel), at4(w, to[3], from[1], from[2], from[3]),
+			      &y->value[i]);
+		}
+	}
 }
 
 static void visit_forward(double *x, double *w, double *y)
@@ -139,7 +160,8 @@ static void visit_grad_weight(double *x, double *w, double *y)
 	*w += *x * *y;
 }
 
-static void conv2d(const struct op_attr *attr, const struct reference_operand *x, const struct reference_operand *w, const struct reference_operand *bias, struct reference_operand *y)
+static void conv2d(const struct op_attr *attr, const struct reference_operand *x, const struct reference_operand *w,
+		   const struct reference_operand *bias, struct reference_operand *y)
 {
 	uint64_t channels = channels_of(y);
 	for (uint64_t i = 0; i < y->elements; i++)
@@ -149,46 +171,70 @@ static void conv2d(const struct op_attr *attr, const struct reference_operand *x
 		y->value[i] = reference_activation(attr->activation, 0, y->value[i]);
 }
 
-/* Pooling forward and backward: `index` for max pooling (else NULL); `backward` spreads y to x. */
-static void pool(const struct op_attr *attr, const struct reference_operand *x, const struct reference_operand *y, const struct reference_operand *index, bool backward)
+/* What one window of one channel holds. */
+struct pooled {
+	double largest, sum, inside;
+	uint32_t tap; /* of the largest */
+};
+
+static struct pooled pool_window(const struct window *window, const struct reference_operand *x, const uint32_t *out)
 {
-	const struct window *win = &attr->window;
-	for (uint32_t n = 0; n < y->dim[0]; n++)
-		for (uint32_t oh = 0; oh < y->dim[1]; oh++)
-			for (uint32_t ow = 0; ow < y->dim[2]; ow++)
-				for (uint32_t c = 0; c < y->dim[3]; c++) {
-					double best = -INFINITY, sum = 0, tap = 0, inside = 0;
-					double *value = at4(y, n, oh, ow, c);
-					for (int pass = 0; pass < 2; pass++)
-						for (uint32_t k = 0; k < win->kernel[0] * win->kernel[1]; k++) {
-							int64_t h = (int64_t)oh * win->stride[0] + k / win->kernel[1] - win->pad_begin[0];
-							int64_t w = (int64_t)ow * win->stride[1] + k % win->kernel[1] - win->pad_begin[1];
-							if (h < 0 || w < 0 || h >= x->dim[1] || w >= x->dim[2])
-								continue;
-							double *element = at4(x, n, h, w, c);
-							if (!pass) {
-								inside++;
-								sum += *element;
-								if (*element > best) {
-									best = *element;
-									tap = k;
-								}
-							} else if (backward && index) {
-								if (*at4(index, n, oh, ow, c) == k)
-									*element += *value;
-							} else if (backward) {
-								*element += *value / (attr->count_padding ? win->kernel[0] * win->kernel[1] : inside);
-							}
-						}
-					if (backward)
-						continue;
-					*value = index ? best : sum / (attr->count_padding ? win->kernel[0] * win->kernel[1] : inside);
-					if (index)
-						*at4(index, n, oh, ow, c) = tap;
-				}
+	struct pooled pooled = { .largest = -INFINITY };
+	for (uint32_t k = 0; k < window->kernel[0] * window->kernel[1]; k++) {
+		int64_t at[2];
+		if (!tap_inside(window, x, &out[1], (uint32_t[]){ k / window->kernel[1], k % window->kernel[1] }, at))
+			continue;
+		double value = *at4(x, out[0], at[0], at[1], out[3]);
+		pooled.inside++;
+		pooled.sum += value;
+		if (value > pooled.largest) {
+			pooled.largest = value;
+			pooled.tap = k;
+		}
+	}
+	return pooled;
 }
 
-static void batch_stats(const struct reference_operand *x, struct reference_operand *mean, struct reference_operand *var)
+static double pool_divisor(const struct op_attr *attr, const struct pooled *pooled)
+{
+	return attr->count_padding ? attr->window.kernel[0] * attr->window.kernel[1] : pooled->inside;
+}
+
+/* `index` for max pooling, NULL for average pooling. */
+static void pool(const struct op_attr *attr, const struct reference_operand *x, struct reference_operand *y,
+		 struct reference_operand *index)
+{
+	for (uint64_t i = 0; i < y->elements; i++) {
+		uint32_t out[4];
+		split_index(y, i, out);
+		struct pooled pooled = pool_window(&attr->window, x, out);
+		y->value[i] = index ? pooled.largest : pooled.sum / pool_divisor(attr, &pooled);
+		if (index)
+			index->value[i] = pooled.tap;
+	}
+}
+
+static void pool_grad(const struct op_attr *attr, const struct reference_operand *dy,
+		      const struct reference_operand *index, struct reference_operand *dx)
+{
+	const struct window *window = &attr->window;
+	for (uint64_t i = 0; i < dy->elements; i++) {
+		uint32_t out[4];
+		split_index(dy, i, out);
+		struct pooled pooled = pool_window(window, dx, out);
+		for (uint32_t k = 0; k < window->kernel[0] * window->kernel[1]; k++) {
+			int64_t at[2];
+			uint32_t tap[2] = { k / window->kernel[1], k % window->kernel[1] };
+			if (!tap_inside(window, dx, &out[1], tap, at))
+				continue;
+			double share = index ? index->value[i] == k : 1 / pool_divisor(attr, &pooled);
+			*at4(dx, out[0], at[0], at[1], out[3]) += dy->value[i] * share;
+		}
+	}
+}
+
+static void batch_stats(const struct reference_operand *x, struct reference_operand *mean,
+			struct reference_operand *var)
 {
 	uint64_t channels = channels_of(x), rows = rows_of(x);
 	for (uint64_t c = 0; c < channels; c++) {
@@ -213,7 +259,9 @@ static void batch_apply(const struct op_attr *attr, const struct reference_opera
 }
 
 /* dx when `dx` is given, else the two sums. */
-static void batch_backward(const struct op_attr *attr, const struct reference_operand *in, struct reference_operand *dgamma, struct reference_operand *dbeta, struct reference_operand *dx)
+static void batch_backward(const struct op_attr *attr, const struct reference_operand *in,
+			   struct reference_operand *dgamma, struct reference_operand *dbeta,
+			   struct reference_operand *dx)
 {
 	const struct reference_operand *dy = &in[0], *x = &in[1], *mean = &in[2], *var = &in[3];
 	const struct reference_operand *gamma = &in[4], *beta = &in[5];
@@ -223,8 +271,7 @@ static void batch_backward(const struct op_attr *attr, const struct reference_op
 		double rstd = 1 / sqrt(var->value[c] + (double)attr->epsilon);
 		double xhat = (x->value[i] - mean->value[c]) * rstd;
 		double z = gamma->value[c] * xhat + beta->value[c];
-		double g = dy->value[i] *
-			   (attr->activation ? reference_activation_grad(attr->activation, 0, z) : 1);
+		double g = dy->value[i] * (attr->activation ? reference_activation_grad(attr->activation, 0, z) : 1);
 		if (dx) {
 			dx->value[i] = gamma->value[c] * rstd *
 				       (g - in[7].value[c] / (double)rows - xhat * in[6].value[c] / (double)rows);
@@ -235,7 +282,8 @@ static void batch_backward(const struct op_attr *attr, const struct reference_op
 	}
 }
 
-static void running_update(const struct op_attr *attr, const struct reference_operand *in, struct reference_operand *out)
+static void running_update(const struct op_attr *attr, const struct reference_operand *in,
+			   struct reference_operand *out)
 {
 	double m = (double)attr->momentum, s = attr->samples;
 	for (uint64_t c = 0; c < in[0].elements; c++) {
@@ -293,7 +341,8 @@ static void layer_norm_grad_param(const struct reference_operand *in, struct ref
 	}
 }
 
-static void dropout(const struct op_attr *attr, const struct step_scalars *scalars, const struct reference_operand *x, struct reference_operand *y)
+static void dropout(const struct op_attr *attr, const struct step_scalars *scalars, const struct reference_operand *x,
+		    struct reference_operand *y)
 {
 	for (uint64_t e = 0; e < x->elements; e++) {
 		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, e / 4).word[e % 4]);
@@ -310,7 +359,8 @@ static uint64_t product(const struct reference_operand *x, uint32_t first, uint3
 }
 
 /* Copies `length` positions along an axis, from position `from` of x to position `to` of y. */
-static void copy_axis(const struct reference_operand *x, struct reference_operand *y, uint32_t axis, uint64_t from, uint64_t to, uint64_t length)
+static void copy_axis(const struct reference_operand *x, struct reference_operand *y, uint32_t axis, uint64_t from,
+		      uint64_t to, uint64_t length)
 {
 	uint64_t inner = product(x, axis + 1, x->rank);
 	for (uint64_t o = 0; o < product(x, 0, axis); o++)
@@ -335,7 +385,8 @@ static void permute(const struct op_attr *attr, const struct reference_operand *
 }
 
 /* Loss without `dlogits`, else the gradient. */
-static void cross_entropy(const struct reference_operand *in, struct reference_operand *loss, struct reference_operand *dlogits)
+static void cross_entropy(const struct reference_operand *in, struct reference_operand *loss,
+			  struct reference_operand *dlogits)
 {
 	uint64_t classes = channels_of(&in[0]), rows = rows_of(&in[0]);
 	double total = 0;
@@ -370,7 +421,8 @@ static void count_correct(const struct reference_operand *in, struct reference_o
 	}
 }
 
-static void squared_error(const struct reference_operand *in, struct reference_operand *loss, struct reference_operand *dprediction)
+static void squared_error(const struct reference_operand *in, struct reference_operand *loss,
+			  struct reference_operand *dprediction)
 {
 	double total = 0, n = (double)in[0].elements;
 	for (uint64_t i = 0; i < in[0].elements; i++) {
@@ -383,7 +435,8 @@ static void squared_error(const struct reference_operand *in, struct reference_o
 		loss->value[0] = total;
 }
 
-static void clip_scale(const struct op_attr *attr, const struct reference_operand *in, uint32_t inputs, struct reference_operand *out)
+static void clip_scale(const struct op_attr *attr, const struct reference_operand *in, uint32_t inputs,
+		       struct reference_operand *out)
 {
 	double total = 0;
 	for (uint32_t i = 0; i < inputs; i++)
@@ -393,8 +446,8 @@ static void clip_scale(const struct op_attr *attr, const struct reference_operan
 }
 
 /* SGD, MOMENTUM, ADAM: w, states, g, scalars [, scale]. */
-static void update(enum op_kind kind, const struct op_attr *attr, const struct step_scalars *scalars, const struct reference_operand *in,
-		   uint32_t inputs, struct reference_operand *out)
+static void update(enum op_kind kind, const struct op_attr *attr, const struct step_scalars *scalars,
+		   const struct reference_operand *in, uint32_t inputs, struct reference_operand *out)
 {
 	uint32_t g_input = kind == OP_SGD ? 1 : kind == OP_MOMENTUM ? 2 : 3;
 	double scale = inputs > g_input + 2 ? in[g_input + 2].value[0] : 1, decay = (double)attr->weight_decay;
@@ -416,9 +469,9 @@ static void update(enum op_kind kind, const struct op_attr *attr, const struct s
 			double m = b1 * in[1].value[i] + (1 - b1) * g, v = b2 * in[2].value[i] + (1 - b2) * g * g;
 			out[1].value[i] = m;
 			out[2].value[i] = v;
-			out[0].value[i] = w - rate / (double)scalars->bias_correction1 * m /
-						      (sqrt(v) / sqrt((double)scalars->bias_correction2) +
-						       (double)attr->epsilon);
+			out[0].value[i] =
+				w - rate / (double)scalars->bias_correction1 * m /
+					    (sqrt(v) / sqrt((double)scalars->bias_correction2) + (double)attr->epsilon);
 		}
 	}
 }
@@ -430,7 +483,8 @@ static void sum_rows(const struct reference_operand *x, struct reference_operand
 		sum->value[i % channels_of(x)] += x->value[i];
 }
 
-static void concat(const struct op_attr *attr, const struct reference_operand *in, uint32_t inputs, struct reference_operand *out)
+static void concat(const struct op_attr *attr, const struct reference_operand *in, uint32_t inputs,
+		   struct reference_operand *out)
 {
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < inputs; i++) {
@@ -487,13 +541,13 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 	case OP_SUM_ROWS:
 		return sum_rows(&in[0], out);
 	case OP_MAX_POOL:
-		return pool(attr, &in[0], &out[0], &out[1], false);
+		return pool(attr, &in[0], &out[0], &out[1]);
 	case OP_MAX_POOL_GRAD:
-		return pool(attr, &out[0], &in[0], &in[1], true);
+		return pool_grad(attr, &in[0], &in[1], &out[0]);
 	case OP_AVG_POOL:
-		return pool(attr, &in[0], &out[0], NULL, false);
+		return pool(attr, &in[0], &out[0], NULL);
 	case OP_AVG_POOL_GRAD:
-		return pool(attr, &out[0], &in[0], NULL, true);
+		return pool_grad(attr, &in[0], NULL, &out[0]);
 	case OP_BATCH_STATS:
 		return batch_stats(&in[0], &out[0], &out[1]);
 	case OP_BATCH_APPLY:

@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct step_scalars scalars = {
-	.seed = 0x123456789ABCDEFu, .step = 41, .learning_rate = 0.03f, .bias_correction1 = 0.4f, .bias_correction2 = 0.15f
-};
+static const struct step_scalars scalars = { .seed = 0x123456789ABCDEFu,
+					     .step = 41,
+					     .learning_rate = 0.03f,
+					     .bias_correction1 = 0.4f,
+					     .bias_correction2 = 0.15f };
 
 static bool computes(const struct driver_ops *driver)
 {
@@ -41,10 +43,11 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 		if (tensor->dtype == DTYPE_F32)
 			((float *)data)[i] = value;
 		else if (tensor->dtype == DTYPE_I32)
-			((int32_t *)data)[i] = test->kind == OP_INPUT ?
-						       (int32_t)i - 3 :
-						       (int32_t)testing_between(&random, 0,
-										test->input[0].dim[test->input[0].rank - 1] - 1);
+			((int32_t *)data)[i] =
+				test->kind == OP_INPUT
+					? (int32_t)i - 3
+					: (int32_t)testing_between(&random, 0,
+								   test->input[0].dim[test->input[0].rank - 1] - 1);
 		else if (tensor->dtype == DTYPE_U8)
 			((uint8_t *)data)[i] = (uint8_t)testing_between(&random, 0, kernel[0] * kernel[1] - 1);
 		else
@@ -55,10 +58,10 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 static void to_double(const struct tensor *tensor, const void *data, double *value)
 {
 	for (uint64_t i = 0; i < tensor_elements(tensor); i++)
-		value[i] = tensor->dtype == DTYPE_F32 ? (double)((const float *)data)[i] :
-			   tensor->dtype == DTYPE_I32 ? (double)((const int32_t *)data)[i] :
-			   tensor->dtype == DTYPE_U8  ? (double)((const uint8_t *)data)[i] :
-							(double)((const uint64_t *)data)[i];
+		value[i] = tensor->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
+			   : tensor->dtype == DTYPE_I32 ? (double)((const int32_t *)data)[i]
+			   : tensor->dtype == DTYPE_U8  ? (double)((const uint8_t *)data)[i]
+							: (double)((const uint64_t *)data)[i];
 }
 
 static struct reference_operand reference_of(const struct tensor *tensor, const void *data)
@@ -302,8 +305,8 @@ START_TEST(batch_gradient_sees_the_sign_of_the_forward_pass)
 		ck_assert_ok(single_op_read(&backward, 8, dx));
 		int positive = 0;
 		for (int i = 0; i < N; i++) {
-			ck_assert_msg((y[i] > 0) == (dx[i] != 0), "%s: element %d: y is %g but dx is %g", driver->name, i,
-				      (double)y[i], (double)dx[i]);
+			ck_assert_msg((y[i] > 0) == (dx[i] != 0), "%s: element %d: y is %g but dx is %g", driver->name,
+				      i, (double)y[i], (double)dx[i]);
 			positive += y[i] > 0;
 		}
 		ck_assert_int_gt(positive, N / 10);

@@ -17,9 +17,9 @@
 #include <string.h>
 
 #define STEP 1e-5
-#define SAMPLES 10u           /* elements of each input that are tried */
-#define LARGEST 20000u        /* inputs above that are left out: the oracle is slow */
-#define TOLERANCE 3e-5        /* of the largest gradient seen; float against double */
+#define SAMPLES 10u    /* elements of each input that are tried */
+#define LARGEST 20000u /* inputs above that are left out: the oracle is slow */
+#define TOLERANCE 3e-5 /* of the largest gradient seen; float against double */
 
 static const struct step_scalars scalars = { .seed = 99, .step = 3 };
 
@@ -34,8 +34,8 @@ struct problem {
 
 static void add_tensor(struct problem *problem, const char *name, const struct single_input *input, uint32_t *out)
 {
-	ck_assert_ok(graph_add_persistent(&problem->graph, name, input->role ? input->role : ROLE_PARAMETER, input->dtype,
-					  input->dim, input->rank, out));
+	ck_assert_ok(graph_add_persistent(&problem->graph, name, input->role ? input->role : ROLE_PARAMETER,
+					  input->dtype, input->dim, input->rank, out));
 }
 
 /* BATCH_APPLY has a gradient when its statistics are those of its input: they are computed in front of it. */
@@ -69,13 +69,15 @@ static void build(struct problem *problem, const struct conformance_case *test)
 	/* The target is persistent, so it is added before the op; its shape is that of the output. */
 	struct single_op shape;
 	const struct single_options plain = { .threads = 1, .in_place = -1 };
-	ck_assert_ok(single_op_open(&shape, driver_find("null"), test->kind, &test->attr, test->input, test->inputs, &plain));
+	ck_assert_ok(single_op_open(&shape, driver_find("null"), test->kind, &test->attr, test->input, test->inputs,
+				    &plain));
 	const struct tensor *y = single_op_tensor(&shape, test->inputs);
 	struct single_input target_input = { .dtype = DTYPE_F32, .rank = y->rank };
 	memcpy(target_input.dim, y->dim, sizeof target_input.dim);
 	single_op_close(&shape);
 	add_tensor(problem, "target", &target_input, &target);
-	ck_assert_ok(graph_add_op(&problem->graph, test->kind, PHASE_FORWARD, "op", &test->attr, input, test->inputs, out));
+	ck_assert_ok(
+		graph_add_op(&problem->graph, test->kind, PHASE_FORWARD, "op", &test->attr, input, test->inputs, out));
 	problem->loss = out[0];
 	if (test->kind != OP_SOFTMAX_CROSS_ENTROPY && test->kind != OP_MEAN_SQUARED_ERROR)
 		ck_assert_ok(graph_add_op(&problem->graph, OP_MEAN_SQUARED_ERROR, PHASE_FORWARD, "loss",
@@ -102,7 +104,8 @@ static void fill(struct problem *problem, const struct conformance_case *test)
 			/* Labels and indices are small whole numbers; f32 inputs are exact in both worlds. */
 			double number = (double)testing_float(&random);
 			if (tensor->dtype != DTYPE_F32)
-				number = testing_between(&random, 0, taps ? taps - 1 : test->input[0].dim[test->input[0].rank - 1] - 1);
+				number = testing_between(
+					&random, 0, taps ? taps - 1 : test->input[0].dim[test->input[0].rank - 1] - 1);
 			else if (t < test->inputs && test->positive & 1u << t)
 				number = 0.7 + (double)(float)(0.5 * number);
 			value->value[i] = (double)(float)number;
@@ -199,8 +202,8 @@ static void meet_differences(const struct conformance_case *test)
 		return;
 	build(&problem, test);
 	fill(&problem, test);
-	ck_assert_ok(autodiff_gradients(&problem.graph, problem.loss, problem.parameter, problem.parameters, &problem.host,
-					problem.gradient));
+	ck_assert_ok(autodiff_gradients(&problem.graph, problem.loss, problem.parameter, problem.parameters,
+					&problem.host, problem.gradient));
 	ck_assert_ok(graph_check(&problem.graph));
 	ck_assert_ok(program_open(&program, driver_find("cpu"), &problem.graph, 2, &problem.host));
 	write_persistent(&program, &problem);
