@@ -3,7 +3,6 @@
 #include "cpu/onednn.h"
 
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Which file prepares which op. NULL: views, which are never executed. */
@@ -55,51 +54,6 @@ static enum tarn_status cpu_probe(void)
 	return TARN_OK;
 }
 
-/* Every thread of the team asks the C library for memory once: the library maps an arena for each at its first call. */
-static void start_threads(uint32_t threads)
-{
-#pragma omp parallel num_threads(threads)
-	{
-		void *volatile first = malloc(64);
-		free(first);
-	}
-}
-
-/*
- * Whatever maps memory at its first use must be used at boot. oneDNN generates the code of its thread barrier when the
- * first weight gradient that is summed over threads runs, so a small one runs here.
- */
-static enum tarn_status warm_up(struct device *device)
-{
-	struct cpu_state *state = device->state;
-	struct operand operand[3] = { { .rank = 4, .dim = { 2, 9, 11, 16 } },
-				      { .rank = 4, .dim = { 2, 9, 11, 16 } },
-				      { .rank = 4, .dim = { 16, 16, 3, 3 } } };
-	struct kernel kernel = { .kind = OP_CONV2D_GRAD_WEIGHT, .inputs = 2, .outputs = 1, .operand = operand };
-	struct bound_instr instr = { .kernel = &kernel };
-	void *address[3];
-	kernel.name = "warm up";
-	kernel.attr.window = (struct window){ { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
-	uint64_t cap = state->workspace_cap;
-	state->workspace_cap = UINT64_MAX;
-	enum tarn_status st = conv_prepare(device, &kernel);
-	state->workspace_cap = cap;
-	if (st)
-		return st;
-	for (int i = 0; i < 3; i++) {
-		const uint32_t *dim = operand[i].dim;
-		address[i] = HOST_ARRAY(device->host, (size_t)dim[0] * dim[1] * dim[2] * dim[3], float);
-		if (!address[i])
-			return TARN_ENOMEM;
-	}
-	instr.address = address;
-	instr.workspace = HOST_ARRAY(device->host, kernel.info.workspace_bytes, unsigned char);
-	if (!instr.workspace)
-		return TARN_ENOMEM;
-	st = dnn_bind(device, &instr);
-	return st ? st : dnn_launch(state, &instr);
-}
-
 static enum tarn_status cpu_open(struct device *device, const struct device_options *options)
 {
 	struct cpu_state *state = HOST_NEW(device->host, struct cpu_state);
@@ -112,9 +66,8 @@ static enum tarn_status cpu_open(struct device *device, const struct device_opti
 	state->workspace_cap = options->workspace_cap;
 	omp_set_dynamic(0);
 	omp_set_num_threads((int)state->threads);
-	start_threads(state->threads);
 	enum tarn_status st = dnn_open(state);
-	return st ? st : warm_up(device);
+	return st ? st : cpu_warm_up(device);
 }
 
 static void cpu_close(struct device *device)
