@@ -113,7 +113,16 @@ static enum tarn_status plan_program_memory(const struct config *config, const s
 	if (request.strategy == STRATEGY_MANUAL)
 		st = graph_problem_keep(&program->graph, &out->problem, &config->memory.keep, arena, &keep);
 	request.keep = keep;
-	return st ? st : planner_run(&request, arena, &out->result);
+	if (!st)
+		st = planner_run(&request, arena, &out->result);
+#ifdef CONFIG_DEBUG_CHECKS
+	const struct expansion *expansion = &out->result.expansion;
+	if (!st)
+		st = schedule_check(&out->problem.problem, &out->result.schedule);
+	if (!st)
+		st = pack_check(expansion->buffer, expansion->buffers, out->result.offset, out->result.height);
+#endif
+	return st;
 }
 
 static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t strategy_height)

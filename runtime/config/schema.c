@@ -11,6 +11,16 @@
 /* Real numbers end up as float32. */
 #define REAL_LIMIT 1e30
 
+/* Defaults of the build (Kconfig). */
+#ifndef CONFIG_DEFAULT_BUDGET
+#define CONFIG_DEFAULT_BUDGET "unlimited"
+#endif
+#ifndef CONFIG_DEFAULT_THREADS
+#define CONFIG_DEFAULT_THREADS 0
+#endif
+#define QUOTE(text) #text
+#define TEXT_OF(value) QUOTE(value)
+
 static const char *const drivers[] = { "cpu", "null" };
 static const char *const strategies[] = {
 	"auto", "none", "memory-poor", "sqrt", "speed", "manual", "min", "memory", "collection",
@@ -47,7 +57,7 @@ const struct config_key config_schema[] = {
 	{ .path = "device.driver", CHOICE(driver, drivers), .default_text = "cpu", .example = "cpu",
 	  .help = "What computes: cpu trains; null plans and steps through networks of any size without arithmetic." },
 
-	{ .path = "memory.budget", BYTES(memory.budget, 1), .default_text = "unlimited", .example = "24 MiB",
+	{ .path = "memory.budget", BYTES(memory.budget, 1), .default_text = CONFIG_DEFAULT_BUDGET, .example = "24 MiB",
 	  .help = "The hard limit for everything the run keeps on its device: parameters, gradients, optimizer state, "
 		  "activations, workspaces, staging of the data, metrics. GB is 10^9 bytes, GiB is 2^30; `unlimited` sets none." },
 	{ .path = "memory.recompute", CHOICE(memory.recompute, strategies), ALIASES(strategy_alias),
@@ -150,7 +160,7 @@ const struct config_key config_schema[] = {
 	  .example = "1000", .help = "Stop after so many steps, even within an epoch. 0: no limit." },
 	{ .path = "train.seed", WHOLE(train.seed, 0, UINT64_LIMIT, "number"), .default_text = "0", .example = "42",
 	  .help = "Start of all random numbers: initial weights, order of samples, dropout, augmentation." },
-	{ .path = "train.threads", WHOLE(train.threads, 0, 1024, "threads"), .default_text = "0", .example = "2",
+	{ .path = "train.threads", WHOLE(train.threads, 0, 1024, "threads"), .default_text = TEXT_OF(CONFIG_DEFAULT_THREADS), .example = "2",
 	  .help = "Threads that compute. Results depend on their number. 0: all cores." },
 	{ .path = "train.log_every", WHOLE(train.log_every, 0, UINT32_LIMIT, "steps"), .default_text = "100",
 	  .example = "10", .help = "Print a line every so many steps. 0: only at the end of an epoch." },

@@ -111,6 +111,17 @@ uint32_t graph_text(struct graph *graph, const char *text)
 	return offset;
 }
 
+static enum tarn_status check_limits(const struct graph *graph, const char *name, uint64_t more)
+{
+	if (strlen(name) > GRAPH_MAX_NAME)
+		return tarn_fail(TARN_EINVAL, "\"%.40s...\": a name of %zu bytes is too long; this build allows %d", name,
+				 strlen(name), GRAPH_MAX_NAME);
+	if (graph->tensors + more > GRAPH_MAX_TENSORS)
+		return tarn_fail(TARN_EINVAL, "the graph needs more than %d tensors, the limit of this build",
+				 GRAPH_MAX_TENSORS);
+	return TARN_OK;
+}
+
 static uint32_t name_slot(const struct graph *graph, const char *name)
 {
 	return (uint32_t)XXH64(name, strlen(name), 0) & (graph->name_slots - 1);
@@ -214,6 +225,8 @@ enum tarn_status graph_add_persistent(struct graph *graph, const char *name, enu
 	if (rank)
 		memcpy(shape.dim, dim, rank * sizeof *dim);
 	enum tarn_status st = shape_check(name, &shape);
+	if (!st)
+		st = check_limits(graph, name, 1);
 	if (st)
 		return st;
 	if (graph_find(graph, name) != TENSOR_NONE)
@@ -296,6 +309,8 @@ enum tarn_status graph_add_op(struct graph *graph, enum op_kind kind, enum op_ph
 		return st;
 	const struct op_row *row = op_row(kind);
 	st = check_versions(graph, row, name, input);
+	if (!st)
+		st = check_limits(graph, name, row->outputs);
 	if (st)
 		return st;
 	/* `attr`, `name` and `input` may lie in the graph's own arrays: growing copies them and leaves the old ones. */

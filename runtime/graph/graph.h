@@ -24,6 +24,18 @@
 #include "base/host_arena.h"
 #include "graph/op.h"
 
+/* Limits of the build (Kconfig): tensors of one graph, bytes of a name. */
+#ifdef CONFIG_MAX_TENSORS
+#define GRAPH_MAX_TENSORS CONFIG_MAX_TENSORS
+#else
+#define GRAPH_MAX_TENSORS 4194304
+#endif
+#ifdef CONFIG_MAX_NAME_LENGTH
+#define GRAPH_MAX_NAME CONFIG_MAX_NAME_LENGTH
+#else
+#define GRAPH_MAX_NAME 255
+#endif
+
 #define TENSOR_NONE UINT32_MAX
 #define OP_NONE UINT32_MAX
 
@@ -77,7 +89,7 @@ struct step_scalars {
 	uint32_t step; /* 0-based */
 	float learning_rate;
 	float bias_correction1, bias_correction2; /* 1 - beta^(step+1); 1 when unused */
-	uint32_t reserved[8];
+	uint32_t reserved[10];
 };
 
 struct graph {

@@ -160,7 +160,12 @@ struct window {
 	uint32_t pad_end[2];
 };
 
+/* A limit of the build (Kconfig); plan files say which one they were made with. */
+#ifdef CONFIG_MAX_RANK
+#define OP_MAX_RANK CONFIG_MAX_RANK
+#else
 #define OP_MAX_RANK 6
+#endif
 
 /* Plain data without padding holes: it is written to the plan file as it is. Unused fields are zero. */
 struct op_attr {

@@ -12,7 +12,7 @@
  *   - effects run exactly once; every op whose result is recorded, staged or updated runs at least once;
  *   - at the end every persistent tensor's place holds its newest version;
  *   - the largest sum of live bytes <= stated peak <= budget; arena_bytes <= budget; all programs agree on the persistent
- *     table.
+ *     table (the first dimension of a staging slot may differ), and only INPUT reads a staging slot.
  * The peak is recomputed from the replay (a range is live from its write to the last read of that value) and must
  * equal the one stated.
  */
