@@ -203,10 +203,9 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	const struct config *config = &session->config;
 	struct host_arena *arena = &session->arena;
 	uint64_t needed = session->plan.arena_bytes + TARN_ALIGNMENT - 1;
+	bool poison = options->poison;
 #ifdef CONFIG_POISON
-	bool poison = true;
-#else
-	bool poison = false;
+	poison = true;
 #endif
 	if (options->arena && options->arena_bytes < needed)
 		return tarn_fail(TARN_EBUDGET,

@@ -41,6 +41,7 @@ struct tarn_options {
 	void *arena;                 /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;        /* its size */
 	bool lockdown;               /* after boot the process may map no more memory (Linux seccomp) */
+	bool poison;                 /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
 	bool plan_only;              /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
 };
 

@@ -80,10 +80,10 @@ same_config() {
 expect "a touched .config with the same content rebuilds nothing" same_config
 
 new_config() {
-	sed -i 's/^CONFIG_MAX_RANK=.*//' "$copy/.config"
-	echo CONFIG_MAX_RANK=5 >>"$copy/.config"
+	sed -i 's/^CONFIG_MAX_NAME_LENGTH=.*//' "$copy/.config"
+	echo CONFIG_MAX_NAME_LENGTH=200 >>"$copy/.config"
 	test "$(compiled | wc -l)" -eq "$(find "$copy/build/obj" -name '*.o' | wc -l)"
-	grep -q 'CONFIG_MAX_RANK 5' "$copy/build/include/autoconf.h"
+	grep -q 'CONFIG_MAX_NAME_LENGTH 200' "$copy/build/include/autoconf.h"
 	up_to_date
 }
 expect "a changed symbol reaches the objects" new_config

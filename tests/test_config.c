@@ -62,7 +62,7 @@ START_TEST(test_defaults)
 	ck_assert(c.optimizer.momentum == 0.9 && c.optimizer.beta1 == 0.9 && c.optimizer.beta2 == 0.999);
 	ck_assert(c.optimizer.epsilon == 1e-8 && c.optimizer.weight_decay == 0 && c.optimizer.clip_norm == 0);
 	ck_assert(c.optimizer.schedule == RATE_CONSTANT && !c.optimizer.nesterov);
-	ck_assert(c.train.epochs == 1 && !c.train.max_steps && !c.train.seed && !c.train.threads);
+	ck_assert(!c.train.epochs && !c.train.max_steps && !c.train.seed && !c.train.threads);
 	ck_assert_str_eq(c.train.snapshot, "");
 	ck_assert_str_eq(c.name, "run");
 }
@@ -153,7 +153,7 @@ START_TEST(test_file)
 	ck_assert(!c.layers);
 	c = parsed("name:\ntrain:\nmemory: {keep: []}\n" SMALLEST, NULL);
 	ck_assert_str_eq(c.name, "net");
-	ck_assert(c.train.epochs == 1 && c.layers->children == 1);
+	ck_assert(!c.train.epochs && c.layers->children == 1);
 	ck_assert(parsed("data: {type: hash, batch: 48}\n" LAYERS, NULL).data.samples == 48);
 	ck_assert(parsed("data: {type: synthetic, batch: 48}\n" LAYERS, NULL).data.samples == 1024);
 	ck_assert(parsed("memory: {recompute: memory}\n" SMALLEST, NULL).memory.recompute == STRATEGY_SQRT);
@@ -196,7 +196,7 @@ static const struct {
 	{ "optimizer: {learning_rate: [1]}\n" SMALLEST, NULL, "must be a number, not a list" },
 	{ "optimizer:\n  learning_rate:\n" SMALLEST, NULL,
 	  "net.yaml:2:17: optimizer.learning_rate: has no value; it must be a number" },
-	{ "train: {epochs: 0}\n" SMALLEST, NULL, "train.epochs: 0 is out of range; it must be from 1 to 4294967295" },
+	{ "train: {epochs: -1}\n" SMALLEST, NULL, "train.epochs: -1 is out of range; it must be from 0 to 4294967295" },
 	{ "train: {epochs: 4294967296}\n" SMALLEST, NULL, "out of range" },
 	{ "train: {seed: -1}\n" SMALLEST, NULL, "train.seed: -1 is out of range" },
 	{ "train: {epochs: 1e3}\n" SMALLEST, NULL, "\"1e3\" is not a whole number" },

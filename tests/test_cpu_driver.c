@@ -242,10 +242,8 @@ END_TEST
 /* Every host allocation of boot fails once: a status, a sentence, and close still works. */
 START_TEST(host_memory_runs_out)
 {
-	const struct single_options options = { .threads = 2, .in_place = -1 };
 	struct device failing = { .ops = cpu, .host = &host };
 	const struct device_options device_options = { 2, UINT64_MAX };
-	(void)options;
 	uint32_t op[2] = { conv_op("conv", 16), add_op("add", 64) };
 	const uint64_t offset[3] = { 0, 65536, 131072 };
 	bool complete = false;

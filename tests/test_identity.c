@@ -104,6 +104,21 @@ START_TEST(a_callers_arena_gives_the_same_weights)
 }
 END_TEST
 
+/* Dead ranges full of NaN change nothing: no instruction reads what it should not. */
+START_TEST(poisoned_dead_ranges_change_nothing)
+{
+	const struct network_case *network = &networks[_i];
+	struct training training = { .text = network->text, .steps = STEPS };
+	struct training_result clean, poisoned;
+	ck_assert_ok(training_run(&training, &clean));
+	training.poison = true;
+	training.override[0] = training_budget(clean.info.min_budget_bytes);
+	ck_assert_ok(training_run(&training, &poisoned));
+	ck_assert_uint_gt(poisoned.info.recomputed_ops, 0);
+	ck_assert_uint_eq(clean.hash, poisoned.hash);
+}
+END_TEST
+
 /* The seed matters: the comparison above would not notice a hash that is always the same. */
 START_TEST(another_seed_gives_other_weights)
 {
@@ -126,6 +141,7 @@ int main(void)
 	tcase_set_timeout(other, 60);
 	tcase_add_loop_test(strategy, all_strategies_give_the_same_weights, 0, count);
 	tcase_add_loop_test(budget, all_budgets_give_the_same_weights, 0, count);
+	tcase_add_loop_test(other, poisoned_dead_ranges_change_nothing, 0, count);
 	tcase_add_test(other, a_callers_arena_gives_the_same_weights);
 	tcase_add_test(other, another_seed_gives_other_weights);
 	suite_add_tcase(suite, strategy);

@@ -86,7 +86,6 @@ struct kernel {
 	uint64_t chunks, chunk_items; /* items: elements, rows or pixels, as the body counts */
 	struct column_grid grid;
 
-	const char *implementation; /* oneDNN's name of what it chose; NULL for own loops */
 	uint32_t stages;
 	struct dnn_stage stage[DNN_STAGES];
 };

@@ -140,7 +140,7 @@ static uint64_t choice_bytes(dnnl_primitive_desc_t description, dnnl_query_t wei
 	return dnnl_memory_desc_equal(weights, plain) ? bytes : bytes + bytes_align(dnnl_memory_desc_get_size(weights));
 }
 
-enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_dnnl_op_desc_t description,
+enum tarn_status dnn_choose(struct device *device, const struct kernel *kernel, const_dnnl_op_desc_t description,
 			    dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t hint, dnnl_query_t weights_query,
 			    const dnnl_memory_desc_t *plain, struct dnn_choice *choice)
 {
@@ -161,7 +161,6 @@ enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_
 		choice->description = candidate;
 		choice->weights = weights_query ? description_layout(candidate, weights_query) : NULL;
 		choice->workspace_bytes = bytes;
-		dnnl_primitive_desc_query(candidate, dnnl_query_impl_info_str, 0, &kernel->implementation);
 		return dnn_own_description(device, candidate);
 	}
 	if (iterator)

@@ -34,10 +34,10 @@ enum tarn_status dnn_attributes(uint32_t activation, dnnl_primitive_attr_t *out)
 
 /*
  * The first implementation, in oneDNN's order (fastest first), whose workspace is within the cap. `weights_query` (0:
- * none) and `weights_index` say which layout the implementation may choose freely; `plain` is the layout in the arena.
+ * none) names the operand whose layout the implementation may choose freely; `plain` is its layout in the arena.
  * TARN_EUNSUPPORTED with the smallest workspace that would do.
  */
-enum tarn_status dnn_choose(struct device *device, struct kernel *kernel, const_dnnl_op_desc_t description,
+enum tarn_status dnn_choose(struct device *device, const struct kernel *kernel, const_dnnl_op_desc_t description,
 			    dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t hint, dnnl_query_t weights_query,
 			    const dnnl_memory_desc_t *plain, struct dnn_choice *choice);
 

@@ -58,42 +58,63 @@ static uint32_t contiguous_axis(const struct axes *axes)
 	return found;
 }
 
-/* y[i * to + j] = x[i + j * from] for all i < rows, j < columns. */
-static void transpose_plane(const float *x, float *y, uint64_t rows, uint64_t columns, uint64_t from, uint64_t to)
+/* y[i * to + j] = x[i + j * from] for all i < rows, j < columns; at most TILE rows. */
+static void transpose_tiles(const float *x, float *y, uint64_t rows, uint64_t columns, uint64_t from, uint64_t to)
 {
-	for (uint64_t i0 = 0; i0 < rows; i0 += TILE)
-		for (uint64_t j0 = 0; j0 < columns; j0 += TILE) {
-			uint64_t i1 = rows - i0 < TILE ? rows : i0 + TILE;
-			uint64_t j1 = columns - j0 < TILE ? columns : j0 + TILE;
-			for (uint64_t i = i0; i < i1; i++)
-				for (uint64_t j = j0; j < j1; j++)
-					y[i * to + j] = x[i + j * from];
-		}
+	for (uint64_t j0 = 0; j0 < columns; j0 += TILE) {
+		uint64_t j1 = columns - j0 < TILE ? columns : j0 + TILE;
+		for (uint64_t i = 0; i < rows; i++)
+			for (uint64_t j = j0; j < j1; j++)
+				y[i * to + j] = x[i + j * from];
+	}
 }
 
-/* A chunk is a run of the positions along all axes but the plane's (or the line's). */
+/* Units of work: a line, or TILE rows of a plane, at each position along the other axes. */
+struct work {
+	uint32_t last, inner; /* the result's last axis, and the axis that is contiguous in x */
+	uint64_t units_per_position, positions, unit_elements;
+};
+
+static struct work permute_work(const struct axes *axes)
+{
+	struct work work = { .last = axes->count - 1, .inner = contiguous_axis(axes), .positions = 1 };
+	bool lines = work.inner == work.last;
+	for (uint32_t i = 0; i < axes->count; i++)
+		if (i != work.inner && i != work.last)
+			work.positions *= axes->length[i];
+	work.units_per_position = lines ? 1 : (axes->length[work.inner] + TILE - 1) / TILE;
+	work.unit_elements = axes->length[work.last] * (lines ? 1 : TILE);
+	return work;
+}
+
+/* Moves x and y to a position along all axes but the line's or the plane's. */
+static void seek(const struct axes *axes, const struct work *work, uint64_t position, const float **x, float **y)
+{
+	for (uint32_t i = axes->count; i-- > 0;) {
+		if (i == work->inner || i == work->last)
+			continue;
+		*x += position % axes->length[i] * axes->from[i];
+		*y += position % axes->length[i] * axes->to[i];
+		position /= axes->length[i];
+	}
+}
+
 static void permute_body(const struct bound_instr *instr, uint64_t chunk)
 {
-	const struct kernel *kernel = instr->kernel;
-	struct axes axes = merged_axes(kernel);
-	uint32_t last = axes.count - 1, inner = contiguous_axis(&axes);
-	uint64_t plane = inner == last ? axes.length[last] : axes.length[last] * axes.length[inner];
-	struct range range = chunk_range(kernel, chunk, kernel_output(kernel, 0)->elements / plane);
-	for (uint64_t position = range.begin; position < range.end; position++) {
+	struct axes axes = merged_axes(instr->kernel);
+	struct work work = permute_work(&axes);
+	struct range range = chunk_range(instr->kernel, chunk, work.positions * work.units_per_position);
+	for (uint64_t unit = range.begin; unit < range.end; unit++) {
 		const float *x = instr->address[0];
 		float *y = instr_output(instr, 0);
-		uint64_t rest = position;
-		for (uint32_t i = last; i-- > 0;) {
-			if (i == inner)
-				continue;
-			x += rest % axes.length[i] * axes.from[i];
-			y += rest % axes.length[i] * axes.to[i];
-			rest /= axes.length[i];
+		seek(&axes, &work, unit / work.units_per_position, &x, &y);
+		if (work.inner == work.last) {
+			memcpy(y, x, axes.length[work.last] * sizeof *y);
+			continue;
 		}
-		if (inner == last)
-			memcpy(y, x, axes.length[last] * sizeof *y);
-		else
-			transpose_plane(x, y, axes.length[inner], axes.length[last], axes.from[last], axes.to[inner]);
+		uint64_t first = unit % work.units_per_position * TILE, left = axes.length[work.inner] - first;
+		transpose_tiles(x + first, y + first * axes.to[work.inner], left < TILE ? left : TILE,
+				axes.length[work.last], axes.from[work.last], axes.to[work.inner]);
 	}
 }
 
@@ -104,8 +125,8 @@ enum tarn_status permute_prepare(struct device *device, struct kernel *kernel)
 		return tarn_fail(TARN_EUNSUPPORTED, "cpu: permute \"%s\": the input is %s; only f32 is permuted",
 				 kernel->name, dtype_name(kernel_input(kernel, 0)->dtype));
 	struct axes axes = merged_axes(kernel);
-	uint32_t last = axes.count - 1, inner = contiguous_axis(&axes);
-	uint64_t plane = inner == last ? axes.length[last] : axes.length[last] * axes.length[inner];
-	kernel_cut(kernel, permute_body, kernel_output(kernel, 0)->elements / plane, CPU_CHUNK_ELEMENTS / plane);
+	struct work work = permute_work(&axes);
+	kernel_cut(kernel, permute_body, work.positions * work.units_per_position,
+		   CPU_CHUNK_ELEMENTS / work.unit_elements);
 	return TARN_OK;
 }

@@ -31,6 +31,8 @@ enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *ti
 		.insert_before = HOST_ARRAY(arena, room, uint32_t),
 		.insert_op = HOST_ARRAY(arena, room, uint32_t),
 	};
+	for (uint32_t state = 0; state < FREE_STATES; state++)
+		h->identity[state] = (uint8_t)state;
 	return h->free_index && h->bit_index && h->slot && h->interesting && h->base && h->available && h->from &&
 			       h->ran && h->stage_op && h->stage_slot && h->insert_before && h->insert_op ?
 		       TARN_OK :
@@ -264,9 +266,9 @@ static void end_stage(struct neighbourhood *h, uint32_t free_op, uint32_t slot)
 static void begin_stage(struct neighbourhood *h)
 {
 	uint32_t states = 1u << h->bits;
-	for (uint32_t state = 0; state < states; state++)
-		h->from[h->stages][state] = (uint8_t)state;
+	memcpy(h->from[h->stages], h->identity, states);
 	memset(h->ran[h->stages], 0, states);
+	h->relaxed = false;
 }
 
 static void relax(struct neighbourhood *h, uint32_t from, uint32_t to, double cost)
@@ -276,6 +278,7 @@ static void relax(struct neighbourhood *h, uint32_t from, uint32_t to, double co
 	h->cost[to] = cost;
 	h->from[h->stages][to] = (uint8_t)from;
 	h->ran[h->stages][to] = 1;
+	h->relaxed = true;
 }
 
 /* Bytes of a frozen input that ends at this slot's own old run and may be taken over by the free op. */
@@ -289,25 +292,32 @@ static double frozen_bytes_taken(const struct neighbourhood *h, const struct fre
 	return h->bit_index[v] ? 0 : (double)p->value[v].bytes;
 }
 
-/* A free op may run before step s, in any state. */
+/* A free op may run before step s, in any state with its inputs and without its outputs. */
 static void offer_run(struct neighbourhood *h, uint32_t i, uint32_t s, double between)
 {
 	const struct free_op *f = &h->free[i];
 	double bytes = between + f->extra_bytes - frozen_bytes_taken(h, f, s);
+	bool one_bit = (f->sets & (f->sets - 1)) == 0;
+	uint32_t varied = ((1u << h->bits) - 1) & ~(f->needs | f->forbids | (one_bit ? f->sets : 0));
+	uint32_t subset = 0;
 	begin_stage(h);
-	for (uint32_t state = 0; state < 1u << h->bits; state++) {
-		if (h->cost[state] >= IMPOSSIBLE || (f->needs & ~state) || (f->forbids & state) ||
-		    (state & f->sets) == f->sets)
-			continue;
-		uint32_t after = state | f->sets;
+	do { /* over the subsets of `varied` */
+		uint32_t state = subset | f->needs, after = state | f->sets;
+		subset = (subset - varied) & varied;
 		double cost = h->cost[state] + f->cost;
-		relax(h, state, after, cost + penalty_of(h, bytes + h->bytes[after]));
+		if (cost >= IMPOSSIBLE || state == after)
+			continue;
+		if (cost < h->cost[after])
+			relax(h, state, after, cost + penalty_of(h, bytes + h->bytes[after]));
 		for (uint32_t takes = f->takes; takes; takes &= takes - 1) {
-			uint32_t bit = takes & -takes;
-			relax(h, state, after & ~bit, cost + penalty_of(h, bytes + h->bytes[after & ~bit]));
+			uint32_t taken = after & ~(takes & -takes);
+			if (cost < h->cost[taken])
+				relax(h, state, taken, cost + penalty_of(h, bytes + h->bytes[taken]));
 		}
-	}
-	end_stage(h, i, s);
+	} while (subset);
+	/* Most runs that are offered pay nowhere; they leave no stage. */
+	if (h->relaxed)
+		end_stage(h, i, s);
 }
 
 /* A frozen step runs: states without what it reads end here. */

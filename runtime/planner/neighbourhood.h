@@ -66,10 +66,12 @@ struct neighbourhood {
 	double *base;                  /* [steps]: bytes without the free values */
 	uint32_t *available;           /* [slots]: free ops whose frozen inputs are live */
 	double cost[FREE_STATES];
+	uint8_t identity[FREE_STATES];
 	uint8_t (*from)[FREE_STATES];  /* [stages]: state before */
 	uint8_t (*ran)[FREE_STATES];   /* [stages]: did the free op of the stage run? */
 	uint32_t *stage_op, *stage_slot; /* [stages]: free op, if one could run; slot */
 	uint32_t stages, stage_room;
+	bool relaxed;                  /* the present stage made some state cheaper */
 	uint32_t *insert_before, *insert_op, inserts; /* what was found, latest first */
 };
 

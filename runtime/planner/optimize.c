@@ -11,7 +11,7 @@
 /* Steps that are measured while one start is polished. */
 #define POLISH_WORK 300000u
 /* Rounds of the search: at least so many, and at most so many times ops. */
-#define FEWEST_ROUNDS 800u
+#define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 500000u
 
 /* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
@@ -38,12 +38,13 @@ static uint64_t largest_step(const struct dependence *d)
 	return largest;
 }
 
-/* Chains of n ops can be recomputed from their head for each reader in n^2 / 2 steps; large problems get less. */
+/*
+ * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to run
+ * those, and binomial schedules of this length need little more memory.
+ */
 static uint32_t step_limit(uint32_t ops)
 {
-	uint64_t all = (uint64_t)ops * ops / 2 + 4 * (uint64_t)ops + 64;
-	uint64_t most = 16 * (uint64_t)ops > 200000 ? 16 * (uint64_t)ops : 200000;
-	uint64_t limit = all < most ? all : most;
+	uint64_t limit = 32 * (uint64_t)ops + 1024;
 	return limit < UINT32_MAX / 4 ? (uint32_t)limit : UINT32_MAX / 4;
 }
 

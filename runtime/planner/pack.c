@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond so many buffers only the two best orders are tried, as a placement takes quadratic time. */
+/* Beyond so many buffers placements in quadratic time are not tried. */
 #define LARGE 6000u
 
 struct packer {
@@ -226,11 +226,35 @@ static bool reached_goal(const struct packer *k)
 static void try_orders(struct packer *k, struct ranked *ranked)
 {
 	static const enum order_rule rule[ORDER_RULES] = { BY_AREA, BY_BYTES, BY_LIFE, BY_START };
-	uint32_t rules = k->n > LARGE ? 2 : ORDER_RULES;
-	for (uint32_t i = 0; i < 2 * rules && !reached_goal(k); i++) {
+	for (uint32_t i = 0; i < 2 * ORDER_RULES && !reached_goal(k); i++) {
 		sort_order(k, rule[i / 2], ranked);
 		keep_if_better(k, place_in_order(k, i % 2, k->best_height));
 	}
+}
+
+/*
+ * For very many buffers: placed as they come to live, among those that are live then; `smallest` as above. Takes time for
+ * each buffer and each live one only.
+ */
+static uint64_t place_in_time(struct packer *k, bool smallest)
+{
+	uint64_t height = 0;
+	uint32_t live = 0;
+	for (uint32_t i = 0; i < k->n; i++) {
+		const struct buffer *b = &k->buffer[i];
+		uint32_t kept = 0;
+		for (uint32_t j = 0; j < live; j++)
+			if (k->placed[j].last > b->first)
+				k->placed[kept++] = k->placed[j];
+		uint64_t low = smallest ? smallest_gap(k->placed, kept, b) : lowest_gap(k->placed, kept, b);
+		k->offset[i] = low;
+		k->order[i] = i;
+		if (low + b->bytes > height)
+			height = low + b->bytes;
+		insert_placed(k->placed, kept, (struct placed){ low, low + b->bytes, b->first, b->last });
+		live = kept + 1;
+	}
+	return height;
 }
 
 /* A stretch of steps and the height up to which it is filled. */
@@ -417,12 +441,16 @@ enum tarn_status pack_buffers(const struct buffer *buffer, uint32_t n, uint64_t 
 	if (st)
 		goto out;
 	k.goal = goal;
-	try_orders(&k, ranked);
-	if (n <= LARGE)
+	keep_if_better(&k, place_in_time(&k, false));
+	if (!reached_goal(&k))
+		keep_if_better(&k, place_in_time(&k, true));
+	if (n <= LARGE) {
+		try_orders(&k, ranked);
 		st = try_skylines(&k, scratch);
-	if (st)
-		goto out;
-	search_orders(&k, effort);
+		if (st)
+			goto out;
+		search_orders(&k, effort);
+	}
 	for (uint32_t i = 0; i < n; i++)
 		offset[k.original[i]] = k.best_offset[i];
 	*height = k.best_height;

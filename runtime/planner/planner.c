@@ -105,6 +105,11 @@ static enum tarn_status plan_fixed(struct planning *k)
 		if (found)
 			candidate_copy(&k->best, &k->trial);
 	}
+	if (!found && k->request->strategy == STRATEGY_MEMORY_POOR && k->least.peak_bytes < none->peak_bytes) {
+		/* To keep nothing would take too many steps: the least memory within the limit of steps instead. */
+		candidate_copy(&k->best, &k->least);
+		return TARN_OK;
+	}
 	k->result->fell_back = !found;
 	return TARN_OK;
 }

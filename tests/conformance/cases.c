@@ -192,6 +192,7 @@ const struct conformance_case conformance_cases[] = {
 	{ "permute to itself", OP_PERMUTE, { .rank = 2, .extent = { 0, 1 } }, { F32(3, 5) }, 1, 0, EXACT, 0 },
 	{ "permute, six axes", OP_PERMUTE, { .rank = 6, .extent = { 2, 5, 0, 3, 1, 4 } },
 	  { F32(2, 3, 2, 3, 2, 3) }, 1, 0, EXACT, 0 },
+	{ "permute, a large transpose", OP_PERMUTE, { .rank = 2, .extent = { 1, 0 } }, { F32(523, 311) }, 1, 0, EXACT, 0 },
 	{ "fill", OP_FILL, { .alpha = 0.25f, .rank = 2, .extent = { 3, 7 } }, { { 0 } }, 0, 0, EXACT, 0 },
 
 	{ "cross entropy", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(13, 10), LABELS(13) }, 2, 0, ROUNDED, 0 },

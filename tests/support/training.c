@@ -13,6 +13,7 @@ static enum tarn_status open_session(const struct training *training, bool plan_
 					.resume_path = training->resume,
 					.arena = training->arena,
 					.arena_bytes = training->arena_bytes,
+					.poison = training->poison,
 					.plan_only = plan_only };
 	while (options.overrides < TRAINING_MAX_OVERRIDES && training->override[options.overrides])
 		options.overrides++;

@@ -17,6 +17,7 @@ struct training {
 	uint64_t steps; /* how many to run; 0: until finished */
 	void *arena;    /* caller's memory, or NULL */
 	uint64_t arena_bytes;
+	bool poison;
 };
 
 struct training_result {
