@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RANDOM_CASES 150
-#define TINY_CASES 250
+#define RANDOM_CASES 50
+#define TINY_CASES 150
 #define MOST_STATES 60000u
 
 static struct host_arena arena;
@@ -31,15 +31,15 @@ static struct problem *network(int which)
 	case CHAIN:
 		return chain_problem(&arena, 4, 4096, false);
 	case LONG_CHAIN:
-		return chain_problem(&arena, 64, 4096, true);
+		return chain_problem(&arena, 40, 4096, true);
 	case RESNET:
 		return resnet_problem(&arena, 1, false);
 	case RESNET_CLIP:
 		return resnet_problem(&arena, 1, true);
 	case UNET:
-		return unet_problem(&arena, 4);
+		return unet_problem(&arena, 2);
 	case DENSENET:
-		return densenet_problem(&arena, 6);
+		return densenet_problem(&arena, 5);
 	default:
 		return recurrent_problem(&arena, 12);
 	}

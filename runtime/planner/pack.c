@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond so many buffers placements in quadratic time are not tried. */
-#define LARGE 6000u
+/* Placements take quadratic time: beyond so many buffers only the two best orders are tried, or none. */
+#define LARGE 4000u
+#define HUGE_NUMBER 16000u
 
 struct packer {
 	uint32_t n;
@@ -226,7 +227,8 @@ static bool reached_goal(const struct packer *k)
 static void try_orders(struct packer *k, struct ranked *ranked)
 {
 	static const enum order_rule rule[ORDER_RULES] = { BY_AREA, BY_BYTES, BY_LIFE, BY_START };
-	for (uint32_t i = 0; i < 2 * ORDER_RULES && !reached_goal(k); i++) {
+	uint32_t rules = k->n > LARGE ? 2 : ORDER_RULES;
+	for (uint32_t i = 0; i < 2 * rules && !reached_goal(k); i++) {
 		sort_order(k, rule[i / 2], ranked);
 		keep_if_better(k, place_in_order(k, i % 2, k->best_height));
 	}
@@ -444,8 +446,9 @@ enum tarn_status pack_buffers(const struct buffer *buffer, uint32_t n, uint64_t 
 	keep_if_better(&k, place_in_time(&k, false));
 	if (!reached_goal(&k))
 		keep_if_better(&k, place_in_time(&k, true));
-	if (n <= LARGE) {
+	if (n <= HUGE_NUMBER)
 		try_orders(&k, ranked);
+	if (n <= LARGE) {
 		st = try_skylines(&k, scratch);
 		if (st)
 			goto out;
