@@ -1,6 +1,7 @@
 /* session.c - the public interface: a run from boot to close. */
 #include "tarn.h"
 
+#include "base/folder.h"
 #include "config/config.h"
 #include "data/feed.h"
 #include "driver.h"
@@ -198,6 +199,13 @@ static void count_steps(struct tarn_session *session)
 			    (limit && session->position.step >= limit);
 }
 
+/* A snapshot that cannot be written must be known before the first step, not after the last. */
+static enum tarn_status prepare_snapshot(const char *path)
+{
+	enum tarn_status st = folder_prepare(path);
+	return st ? tarn_fail_prefix(st, "train.snapshot") : TARN_OK;
+}
+
 static enum tarn_status start_run(struct tarn_session *session, const struct tarn_options *options)
 {
 	const struct config *config = &session->config;
@@ -219,6 +227,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
+	if (!st && config->train.snapshot[0])
+		st = prepare_snapshot(config->train.snapshot);
 	if (!st)
 		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
 	session->position = (struct snapshot_position){ .seed = config->train.seed };
@@ -403,7 +413,7 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	metrics.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	session->metrics = metrics;
 	*out = metrics;
-	if (!isfinite(metrics.loss) && session->executor.device->ops->host_address)
+	if (!isfinite(metrics.loss))
 		return tarn_fail(TARN_EDIVERGED, "step %llu: the loss is %f; lower optimizer.learning_rate (now %g)",
 				 (unsigned long long)metrics.step, metrics.loss, metrics.learning_rate);
 	return TARN_OK;

@@ -127,6 +127,15 @@ interrupt() {
 	same_hash "$directory/on.json" "$directory/straight.json"
 }
 
+# The folder of the snapshot is made at boot; where that cannot be, the run does not start.
+snapshot_folder() {
+	"$tarn" train "$directory/net.yaml" --json --max-steps 1 "train.snapshot=$directory/new/deep/a.safetensors"
+	[ -s "$directory/new/deep/a.safetensors" ]
+	fails_with 5 "net.yaml/x" "$tarn" train "$directory/net.yaml" --json "train.snapshot=$directory/net.yaml/x/y"
+	fails_with 5 "is a folder" "$tarn" train "$directory/net.yaml" --json "train.snapshot=$directory/new"
+	! "$tarn" train "$directory/net.yaml" --json "train.snapshot=$directory/new" | grep step
+}
+
 usage() {
 	"$tarn" help >/dev/null
 	"$tarn" help config | grep -q memory.budget
@@ -162,6 +171,7 @@ expect "resuming gives the weights of an unbroken run" resume
 expect "resuming with another plan does too" resume_elsewhere
 expect "eval gives train's accuracy" evaluation
 expect "SIGINT stops cleanly" interrupt
+expect "the snapshot's folder is there before the first step" snapshot_folder
 expect "help, info and bad arguments" usage
 expect "the null driver plans and runs" null_driver
 finish

@@ -316,6 +316,7 @@ int command_eval(int argc, char **argv)
 		fprintf(stderr, "tarn: eval: which weights? Give --weights SNAPSHOT\n");
 		return TARN_EINVAL;
 	}
+	arguments.override[arguments.options.overrides++] = "train.snapshot="; /* nothing is saved, no folder made */
 	st = open_run(&run, &arguments);
 	if (!st)
 		st = evaluate(&run);

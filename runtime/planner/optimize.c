@@ -138,6 +138,8 @@ static const struct start starts[] = {
 	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
 };
 #define STARTS (sizeof starts / sizeof *starts)
+/* Problems with more ops than this get fewer and shorter replays. */
+#define LARGE 4000u
 /* So many starts are tried with every order. */
 #define BOTH_ORDERS 2u
 
@@ -179,7 +181,7 @@ static uint32_t shorter_limit(const struct optimizer *k, uint32_t times)
 /* Bisects the budget of one start between the bound and the best peak so far. */
 static void lower_peak_with(struct optimizer *k, uint32_t order, uint32_t i, uint32_t max_steps, struct candidate *best)
 {
-	uint64_t low = k->bound, grain = (best->peak_bytes - low) / 256 + 64;
+	uint64_t low = k->bound, grain = (best->peak_bytes - low) / (k->dependence.needed_ops > LARGE ? 64 : 256) + 64;
 	uint64_t budget = best->peak_bytes - grain;
 	while (best->peak_bytes > low + grain) {
 		struct replay_options options = options_of(k, i, budget, max_steps);
@@ -194,7 +196,7 @@ static bool start_is_worth_it(const struct optimizer *k, uint32_t i, uint32_t or
 {
 	if (!start_applies(k, i) || (i >= BOTH_ORDERS && order != better))
 		return false;
-	return i < BOTH_ORDERS || k->replay_work < work;
+	return (!i && !order) || k->replay_work < work;
 }
 
 void optimizer_least_peak(struct optimizer *k, struct candidate *best)
@@ -206,7 +208,7 @@ void optimizer_least_peak(struct optimizer *k, struct candidate *best)
 			if (!start_is_worth_it(k, i, order, better, LEAST_PEAK_WORK))
 				continue;
 			uint64_t before = best->peak_bytes;
-			lower_peak_with(k, order, i, shorter_limit(k, 8), best);
+			lower_peak_with(k, order, i, shorter_limit(k, k->dependence.needed_ops > LARGE ? 4 : 8), best);
 			if (best->peak_bytes < before)
 				better = order;
 		}

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define NEVER UINT32_MAX
+/* On problems with so many ops, costs to restore a value are kept for so many steps. */
+#define LARGE 2500u
+#define STALE_STEPS 128u
 
 struct replay {
 	/* Fixed for the order. */
@@ -35,6 +38,8 @@ struct replay {
 	uint32_t *missing;    /* ops to run before the current one */
 	double *bytes_weight; /* [values]: bytes^b and noise */
 	double *distance_weight; /* [ops + 1]: distance^c */
+	double *known_cost;      /* [values]: cost to restore, as it was ... */
+	uint32_t *known_at;      /* [values]: ... at this step plus one; 0: not known */
 };
 
 static int compare_numbers(const void *a, const void *b)
@@ -70,10 +75,12 @@ enum tarn_status replay_init(const struct dependence *d, const uint32_t *order, 
 		.missing = HOST_ARRAY(arena, p->ops, uint32_t),
 		.bytes_weight = HOST_ARRAY(arena, p->values, double),
 		.distance_weight = HOST_ARRAY(arena, (size_t)p->ops + 1, double),
+		.known_cost = HOST_ARRAY(arena, p->values, double),
+		.known_at = HOST_ARRAY(arena, p->values, uint32_t),
 	};
 	if (!r->position || !r->read_at || !r->next_read || !r->pending || !r->slot || !r->live || !r->given_up ||
 	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->missing ||
-	    !r->bytes_weight || !r->distance_weight)
+	    !r->bytes_weight || !r->distance_weight || !r->known_cost || !r->known_at)
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < d->needed_ops; k++)
 		r->position[order[k]] = k;
@@ -121,6 +128,7 @@ static void reset(struct replay *r, const struct replay_options *options, uint32
 	memset(r->given_up, 0, p->values);
 	memset(r->ran, 0, p->ops);
 	memset(r->closed, 0, p->ops);
+	memset(r->known_at, 0, p->values * sizeof *r->known_at);
 	if (options->policy == REPLAY_BUDGET)
 		weigh(r);
 }
@@ -261,6 +269,18 @@ static void drop_if_useless(struct replay *r, uint32_t v)
 		drop_live(r, v);
 }
 
+/* The cost to restore a value. On large problems it is looked up anew only every so often. */
+static double estimate_of_cost(struct replay *r, uint32_t v, double limit)
+{
+	if (r->d->needed_ops < LARGE)
+		return cost_to_restore(r, v, limit);
+	if (!r->known_at[v] || r->steps + 1 - r->known_at[v] > STALE_STEPS) {
+		r->known_cost[v] = cost_to_restore(r, v, INFINITY);
+		r->known_at[v] = r->steps + 1;
+	}
+	return r->known_cost[v];
+}
+
 /* A smaller score is given up first; infinite for what cannot be made again. */
 static double score(struct replay *r, uint32_t v, double best)
 {
@@ -270,7 +290,7 @@ static double score(struct replay *r, uint32_t v, double best)
 	uint32_t next = r->next_read[v];
 	uint32_t distance = next < r->d->first_reader[v + 1] ? r->read_at[next] - r->now : r->d->needed_ops;
 	double weight = r->bytes_weight[v] * r->distance_weight[distance ? distance : 1];
-	return cost_to_restore(r, v, best * weight) / weight;
+	return estimate_of_cost(r, v, best * weight) / weight;
 }
 
 /* May output 0 of `o` take over input j, apart from reads that come later? */
@@ -306,15 +326,19 @@ static bool give_up_one(struct replay *r, uint32_t o, uint32_t *taken)
 			best_input = v;
 		}
 	}
-	if (best_input != VALUE_NONE) {
-		*taken = best_input;
-		r->given_up[best_input] = 1;
+	uint32_t chosen = best_input != VALUE_NONE ? best_input : best;
+	if (chosen == VALUE_NONE)
+		return false;
+	if (r->d->needed_ops >= LARGE && cost_to_restore(r, chosen, INFINITY) == INFINITY) {
+		/* What was kept is out of date: the value cannot be made again by now. The next look sees that. */
+		r->known_cost[chosen] = INFINITY;
 		return true;
 	}
-	if (best == VALUE_NONE)
-		return false;
-	drop_live(r, best);
-	r->given_up[best] = 1;
+	r->given_up[chosen] = 1;
+	if (best_input != VALUE_NONE)
+		*taken = best_input;
+	else
+		drop_live(r, best);
 	return true;
 }
 
