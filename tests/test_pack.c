@@ -25,8 +25,9 @@ static uint32_t random_buffers(struct testing_random *random, struct buffer *buf
 	uint32_t n = testing_between(random, 0, MOST);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t first = testing_between(random, 0, 40);
-		buffer[i] = (struct buffer){ 64 * (uint64_t)testing_between(random, 1, 20), first,
-					     first + testing_between(random, 1, testing_between(random, 0, 3) ? 6 : 40) };
+		buffer[i] =
+			(struct buffer){ 64 * (uint64_t)testing_between(random, 1, 20), first,
+					 first + testing_between(random, 1, testing_between(random, 0, 3) ? 6 : 40) };
 	}
 	return n;
 }

@@ -49,7 +49,8 @@ static struct schedule random_schedule(const struct problem *p, struct testing_r
 		}
 		s.step[s.steps++] = first_runs[k];
 		/* A repeated op may have closed the way for this one: then no repetitions. */
-		if (schedule_check(p, &(struct schedule){ s.step, s.steps }) && strstr(tarn_error(), "required") == NULL) {
+		if (schedule_check(p, &(struct schedule){ s.step, s.steps }) &&
+		    strstr(tarn_error(), "required") == NULL) {
 			memcpy(s.step, first_runs, (k + 1) * sizeof *s.step);
 			s.steps = k + 1;
 		}
@@ -87,8 +88,7 @@ static uint64_t bytes_taken(const struct problem *p, const struct schedule *s, u
 	for (uint32_t j = 0; op->outputs && j < op->inputs; j++) {
 		uint32_t v = problem_inputs(p, s->step[t])[j];
 		uint64_t bytes = p->value[problem_outputs(p, s->step[t])[0]].bytes;
-		if (op->in_place >> j & 1 && p->value[v].bytes == bytes &&
-		    last_read(p, s, writer(p, s, t, v), v) == t)
+		if (op->in_place >> j & 1 && p->value[v].bytes == bytes && last_read(p, s, writer(p, s, t, v), v) == t)
 			return bytes;
 	}
 	return 0;
@@ -198,8 +198,10 @@ START_TEST(expansion_and_check_refuse_the_same)
 			broken.step[broken.steps++] = s.step[a];
 		}
 		struct expansion e;
-		enum tarn_status expanded = schedule_expand(p, &broken, &arena, &e), checked = schedule_check(p, &broken);
-		ck_assert_msg(expanded == checked, "seed %d trial %u: %d and %d", _i, trial, (int)expanded, (int)checked);
+		enum tarn_status expanded = schedule_expand(p, &broken, &arena, &e),
+				 checked = schedule_check(p, &broken);
+		ck_assert_msg(expanded == checked, "seed %d trial %u: %d and %d", _i, trial, (int)expanded,
+			      (int)checked);
 	}
 }
 END_TEST

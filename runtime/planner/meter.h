@@ -11,11 +11,11 @@
 
 struct meter {
 	const struct problem *problem;
-	uint32_t capacity;       /* steps */
-	uint32_t *newest;        /* [values]: newest instance */
-	uint32_t *last;          /* [instances]: one past the last step that reads it */
-	uint64_t *live_bytes;    /* [capacity + 1] */
-	uint32_t instances;      /* room in last[] */
+	uint32_t capacity;    /* steps */
+	uint32_t *newest;     /* [values]: newest instance */
+	uint32_t *last;       /* [instances]: one past the last step that reads it */
+	uint64_t *live_bytes; /* [capacity + 1] */
+	uint32_t instances;   /* room in last[] */
 	uint64_t peak_bytes, time_ns;
 };
 

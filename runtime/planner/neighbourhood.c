@@ -34,9 +34,9 @@ enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *ti
 	for (uint32_t state = 0; state < FREE_STATES; state++)
 		h->identity[state] = (uint8_t)state;
 	return h->free_index && h->bit_index && h->slot && h->interesting && h->base && h->available && h->from &&
-			       h->ran && h->stage_op && h->stage_slot && h->insert_before && h->insert_op ?
-		       TARN_OK :
-		       TARN_ENOMEM;
+			       h->ran && h->stage_op && h->stage_slot && h->insert_before && h->insert_op
+		       ? TARN_OK
+		       : TARN_ENOMEM;
 }
 
 static bool is_read(const struct dependence *d, uint32_t v)
@@ -332,8 +332,8 @@ static void run_frozen(struct neighbourhood *h, uint32_t s)
 	memcpy(before, h->cost, states * sizeof *before);
 	begin_stage(h);
 	for (uint32_t state = 0; state < states; state++)
-		h->cost[state] = (needs & ~state) ? IMPOSSIBLE :
-						    before[state] + penalty_of(h, h->base[s] + h->bytes[state]);
+		h->cost[state] =
+			(needs & ~state) ? IMPOSSIBLE : before[state] + penalty_of(h, h->base[s] + h->bytes[state]);
 	for (; takes; takes &= takes - 1) {
 		uint32_t bit = takes & -takes;
 		for (uint32_t state = 0; state < states; state++)

@@ -39,8 +39,8 @@ static uint64_t largest_step(const struct dependence *d)
 }
 
 /*
- * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to run
- * those, and binomial schedules of this length need little more memory.
+ * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
+ * run those, and binomial schedules of this length need little more memory.
  */
 static uint32_t step_limit(uint32_t ops)
 {
@@ -48,7 +48,8 @@ static uint32_t step_limit(uint32_t ops)
 	return limit < UINT32_MAX / 4 ? (uint32_t)limit : UINT32_MAX / 4;
 }
 
-enum tarn_status candidate_init(struct candidate *candidate, const struct optimizer *optimizer, struct host_arena *arena)
+enum tarn_status candidate_init(struct candidate *candidate, const struct optimizer *optimizer,
+				struct host_arena *arena)
 {
 	*candidate = (struct candidate){ .step = HOST_ARRAY(arena, optimizer->max_steps, uint32_t) };
 	return candidate->step ? TARN_OK : TARN_ENOMEM;
@@ -132,9 +133,9 @@ struct start {
 	bool forward_only;
 };
 static const struct start starts[] = {
-	{ 1, 1, 0, true },   { 1, 1, 0, false },	 { 1, 2, 0, true },   { 1, 0.5, 0, true },	   { 0.5, 1, 0, true },
-	{ 1, 0, 0, true },   { 1, 2, 0, false },	 { 0, 1, 0, true },   { 1, 1, 0.3, true },	   { 1, 1, 0.3, false },
-	{ 1, 1, 0.3, true }, { 1, 0.5, 0.5, true },	 { 1, 2, 0.3, true }, { 0.5, 0.5, 0.2, true },	   { 1, 1, 0.6, true },
+	{ 1, 1, 0, true },   { 1, 1, 0, false },     { 1, 2, 0, true },   { 1, 0.5, 0, true },     { 0.5, 1, 0, true },
+	{ 1, 0, 0, true },   { 1, 2, 0, false },     { 0, 1, 0, true },   { 1, 1, 0.3, true },     { 1, 1, 0.3, false },
+	{ 1, 1, 0.3, true }, { 1, 0.5, 0.5, true },  { 1, 2, 0.3, true }, { 0.5, 0.5, 0.2, true }, { 1, 1, 0.6, true },
 	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
 };
 #define STARTS (sizeof starts / sizeof *starts)

@@ -6,10 +6,10 @@
 struct ordering {
 	const struct dependence *d;
 	const struct problem *p;
-	uint32_t *missing;   /* [ops]: inputs not produced (lazy sources do not count) and afters that have not run */
-	uint32_t *unread;    /* [values]: readers that have not run */
-	uint8_t *placed;     /* [ops] */
-	uint32_t *ready;     /* ops that may run and were not placed; order irrelevant */
+	uint32_t *missing; /* [ops]: inputs not produced (lazy sources do not count) and afters that have not run */
+	uint32_t *unread;  /* [values]: readers that have not run */
+	uint8_t *placed;   /* [ops] */
+	uint32_t *ready;   /* ops that may run and were not placed; order irrelevant */
 	uint32_t ready_ops;
 	uint32_t *order;
 	uint32_t length;

@@ -19,9 +19,9 @@ struct packer {
 	uint64_t load, goal;
 	uint64_t *offset, *best_offset; /* [n], canonical */
 	uint64_t best_height;
-	uint32_t *order, *best_order;   /* order of placement, of the trial and of the best one */
-	uint64_t *key;                  /* [n]: what the order is sorted by, decreasing */
-	struct placed *placed;          /* by increasing offset */
+	uint32_t *order, *best_order; /* order of placement, of the trial and of the best one */
+	uint64_t *key;                /* [n]: what the order is sorted by, decreasing */
+	struct placed *placed;        /* by increasing offset */
 };
 
 struct placed {
@@ -81,7 +81,8 @@ static uint64_t load_of(const struct buffer *buffer, uint32_t n, uint32_t *last,
 	return load;
 }
 
-static enum tarn_status packer_init(struct packer *k, const struct buffer *buffer, uint32_t n, struct host_arena *scratch)
+static enum tarn_status packer_init(struct packer *k, const struct buffer *buffer, uint32_t n,
+				    struct host_arena *scratch)
 {
 	struct keyed *keyed = HOST_ARRAY(scratch, n, struct keyed);
 	*k = (struct packer){
@@ -235,8 +236,8 @@ static void try_orders(struct packer *k, struct ranked *ranked)
 }
 
 /*
- * For very many buffers: placed as they come to live, among those that are live then; `smallest` as above. Takes time for
- * each buffer and each live one only.
+ * For very many buffers: placed as they come to live, among those that are live then; `smallest` as above. Takes time
+ * for each buffer and each live one only.
  */
 static uint64_t place_in_time(struct packer *k, bool smallest)
 {
@@ -475,9 +476,11 @@ enum tarn_status pack_check(const struct buffer *buffer, uint32_t n, const uint6
 					 buffer[a].bytes, offset[a], height);
 		for (uint32_t b = 0; b < a; b++) {
 			bool same_time = buffer[a].first < buffer[b].last && buffer[b].first < buffer[a].last;
-			bool same_bytes = offset[a] < offset[b] + buffer[b].bytes && offset[b] < offset[a] + buffer[a].bytes;
+			bool same_bytes =
+				offset[a] < offset[b] + buffer[b].bytes && offset[b] < offset[a] + buffer[a].bytes;
 			if (same_time && same_bytes)
-				return tarn_fail(TARN_EINTERNAL, "buffers %u and %u share a byte while both live", b, a);
+				return tarn_fail(TARN_EINTERNAL, "buffers %u and %u share a byte while both live", b,
+						 a);
 		}
 	}
 	return TARN_OK;

@@ -10,10 +10,13 @@
 
 /* Times a schedule that fits by its sum of live bytes is asked to be smaller because its packing does not fit. */
 #define PACK_ATTEMPTS 6u
-/* Orders of placement tried, times buffers. */
+/* Orders of placement tried by the packer's search: at most so many, and at most so many times buffers. */
+#define PACK_ORDERS 400u
 #define PACK_WORK 200000u
 /* Times the search is asked for a lower peak. */
 #define LOWER_ROUNDS 8u
+/* And how often in vain for the smallest step down before it is left alone. */
+#define LEAST_CUT_FAILURES 3u
 
 struct planning {
 	const struct planner_request *request;
@@ -23,6 +26,12 @@ struct planning {
 	uint64_t none_height, least_height;
 	struct planner_result *result;
 };
+
+static uint32_t pack_effort(uint32_t buffers)
+{
+	uint32_t orders = PACK_WORK / (buffers + 1);
+	return orders < PACK_ORDERS ? orders : PACK_ORDERS;
+}
 
 /* Height of a schedule's packing; *goal: high enough to stop at. */
 static enum tarn_status height_of(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
@@ -36,7 +45,7 @@ static enum tarn_status height_of(struct planning *k, const struct candidate *c,
 	st = TARN_ENOMEM;
 	uint64_t load, *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
 	if (offset)
-		st = pack_buffers(expansion.buffer, expansion.buffers, goal, PACK_WORK / (expansion.buffers + 1), k->scratch,
+		st = pack_buffers(expansion.buffer, expansion.buffers, goal, pack_effort(expansion.buffers), k->scratch,
 				  offset, height, &load);
 out:
 	host_arena_release(k->scratch, mark);
@@ -44,7 +53,8 @@ out:
 }
 
 /* The plan of `c` into the result, from the caller's arena. */
-static enum tarn_status fill_result(struct planning *k, const struct candidate *c, uint64_t goal, struct host_arena *arena)
+static enum tarn_status fill_result(struct planning *k, const struct candidate *c, uint64_t goal,
+				    struct host_arena *arena)
 {
 	struct planner_result *r = k->result;
 	r->schedule.step = HOST_ARRAY(arena, c->steps, uint32_t);
@@ -59,7 +69,7 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	if (!r->offset)
 		return TARN_ENOMEM;
 	uint64_t load;
-	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, goal, PACK_WORK / (r->expansion.buffers + 1),
+	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, goal, pack_effort(r->expansion.buffers),
 			  k->scratch, r->offset, &r->height, &load);
 	r->time_ns = r->expansion.time_ns;
 	return st;
@@ -154,13 +164,14 @@ static enum tarn_status take_known(struct planning *k)
 		return TARN_OK;
 	k->trial.steps = known->steps;
 	memcpy(k->trial.step, known->step, known->steps * sizeof *known->step);
-	enum tarn_status st = schedule_measure(k->request->problem, known, k->scratch, &k->trial.peak_bytes, &k->trial.time_ns);
+	enum tarn_status st =
+		schedule_measure(k->request->problem, known, k->scratch, &k->trial.peak_bytes, &k->trial.time_ns);
 	return st ? st : take_if_it_fits(k, &height);
 }
 
 /*
- * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller sum of
- * live bytes.
+ * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller
+ * sum of live bytes.
  */
 static enum tarn_status plan_auto(struct planning *k)
 {
@@ -181,7 +192,7 @@ static enum tarn_status plan_auto(struct planning *k)
 		    !optimizer_search(&k->optimizer, limit, attempt ? 4 : 1, attempt, &k->trial))
 			break;
 		st = take_if_it_fits(k, &height);
-		if (height <= budget || limit <= height - budget)
+		if (st || height <= budget || limit <= height - budget)
 			break;
 		limit -= height - budget;
 	}
@@ -200,19 +211,39 @@ static enum tarn_status take_if_lower(struct planning *k)
 	return st;
 }
 
+/* Peaks are sums of sizes: they differ by multiples of this. */
+static uint64_t common_divisor_of_sizes(const struct problem *p)
+{
+	uint64_t divisor = 0;
+	for (uint32_t i = 0; i < p->values + p->ops; i++) {
+		uint64_t a = i < p->values ? p->value[i].bytes : p->op[i - p->values].workspace;
+		while (a) {
+			uint64_t rest = divisor % a;
+			divisor = a;
+			a = rest;
+		}
+	}
+	return divisor;
+}
+
 /* Asks the search for less and less: at first a sixteenth of what is above the bound, later more or less. */
 static enum tarn_status lower_by_search(struct planning *k)
 {
 	enum tarn_status st = TARN_OK;
 	uint64_t bound = k->optimizer.bound, cut = (k->trial.peak_bytes - bound) / 16;
+	uint64_t least_cut = common_divisor_of_sizes(k->request->problem);
+	uint32_t failures = 0;
 	for (uint32_t round = 0; !st && round < LOWER_ROUNDS && k->trial.peak_bytes > bound; round++) {
 		uint64_t above = k->trial.peak_bytes - bound;
-		cut = cut < TARN_ALIGNMENT ? TARN_ALIGNMENT : cut < above ? cut : above;
+		cut = cut < least_cut ? least_cut : cut < above ? cut : above;
 		if (optimizer_search(&k->optimizer, k->trial.peak_bytes - cut, LOWER_ROUNDS, round, &k->trial)) {
 			st = take_if_lower(k);
 			cut *= 2;
-		} else {
+			failures = 0;
+		} else if (cut > least_cut) {
 			cut /= 4;
+		} else if (++failures == LEAST_CUT_FAILURES) {
+			break;
 		}
 	}
 	return st;
@@ -233,6 +264,12 @@ static enum tarn_status find_least(struct planning *k)
 	if (!st)
 		st = lower_by_search(k);
 	if (!st && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
+		st = take_if_lower(k);
+	if (st || k->least.time_ns == k->none.time_ns)
+		return st;
+	/* The same memory for less time. */
+	candidate_copy(&k->trial, &k->least);
+	if (optimizer_search(&k->optimizer, k->least.peak_bytes, LOWER_ROUNDS / 2, 0, &k->trial))
 		st = take_if_lower(k);
 	return st;
 }
@@ -318,8 +355,8 @@ enum tarn_status planner_run(const struct planner_request *request, struct host_
 	return st;
 }
 
-enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n, struct host_arena *arena,
-			       struct planner_result *result)
+enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n,
+			       struct host_arena *arena, struct planner_result *result)
 {
 	enum tarn_status st = TARN_OK;
 	for (uint32_t i = 0; !st && i < n; i++) {

@@ -1,14 +1,15 @@
 /*
  * planner.h - problem and budget in; schedule and offsets out.
  *
- * The budget is compared with the packed height, not with the sum of live bytes. Everything is deterministic: same problem,
- * strategy, budget: same plan; limits are iterations, never the clock.
+ * The budget is compared with the packed height, not with the sum of live bytes. Everything is deterministic: same
+ * problem, strategy, budget: same plan; limits are iterations, never the clock.
  *
  * Strategies (config.h). `auto` finds the least time whose packed height fits. The others give one schedule each: NONE
  * every op once in the order with the least peak found (in-place and early updates included); MEMORY_POOR keeps no
- * forward value; SQRT keeps about sqrt(n) values (articulation values where the graph has them, else cuts of least bytes);
- * SPEED keeps outputs of `heavy` ops; MANUAL keeps keep[]; MIN the least height found. None of them ends above the
- * peak of NONE: where it would, the plan is NONE's and result.fell_back says so.
+ * forward value (on very long chains, where that takes too many steps, it is MIN); SQRT keeps about sqrt(n) values
+ * (articulation values where the graph has them, else cuts of least bytes); SPEED keeps outputs of `heavy` ops; MANUAL
+ * keeps keep[]; MIN the least height found. None of them ends above the peak of NONE: where it would, or takes more
+ * time for the same peak, the plan is NONE's and result.fell_back says so.
  *
  * Promises, tested
  *   - min_budget is a function of the problem alone; every budget >= min_budget plans with AUTO, every smaller one is
@@ -24,9 +25,9 @@
 
 struct planner_request {
 	const struct problem *problem;
-	uint32_t strategy;    /* enum strategy */
-	uint64_t budget;      /* bytes for buffers; UINT64_MAX: no limit */
-	const uint8_t *keep;  /* MANUAL: keep[value] != 0; else NULL */
+	uint32_t strategy;   /* enum strategy */
+	uint64_t budget;     /* bytes for buffers; UINT64_MAX: no limit */
+	const uint8_t *keep; /* MANUAL: keep[value] != 0; else NULL */
 	/* AUTO: a legal schedule, or NULL. The plan is not slower than it, if its packing fits the budget. */
 	const struct schedule *known;
 };
@@ -34,13 +35,13 @@ struct planner_request {
 struct planner_result {
 	struct schedule schedule;
 	struct expansion expansion;
-	uint64_t *offset;     /* [expansion.buffers], bytes from the start of the transient part of the arena */
-	uint64_t height;      /* of that packing */
+	uint64_t *offset; /* [expansion.buffers], bytes from the start of the transient part of the arena */
+	uint64_t height;  /* of that packing */
 	uint64_t time_ns, base_time_ns; /* of the schedule; of every op once */
-	uint64_t none_peak;   /* least peak of live bytes found with each op once */
-	uint64_t none_height; /* and its packed height */
-	uint64_t min_budget;  /* smallest height found: the smallest budget that plans */
-	bool fell_back;       /* the strategy's own schedule had a higher peak than NONE: NONE's was taken */
+	uint64_t none_peak;             /* least peak of live bytes found with each op once */
+	uint64_t none_height;           /* and its packed height */
+	uint64_t min_budget;            /* smallest height found: the smallest budget that plans */
+	bool fell_back;                 /* the strategy's own schedule saved nothing: NONE's was taken */
 };
 
 /*
@@ -54,7 +55,7 @@ enum tarn_status planner_run(const struct planner_request *request, struct host_
  * AUTO for each of n budgets, increasing: result[i] is as planner_run's, but never slower than result[i - 1].
  * TARN_EBUDGET when the first is too small.
  */
-enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n, struct host_arena *arena,
-			       struct planner_result *result);
+enum tarn_status planner_sweep(const struct problem *problem, const uint64_t *budget, uint32_t n,
+			       struct host_arena *arena, struct planner_result *result);
 
 #endif

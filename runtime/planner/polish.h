@@ -12,11 +12,11 @@
 
 struct polisher {
 	const struct problem *problem;
-	struct meter *meter;       /* borrowed */
-	uint32_t *trial;           /* [capacity] steps */
-	uint32_t *runs;            /* [ops] */
-	uint8_t *read;             /* [values]: does a later step read the newest instance? */
-	struct polish_run *run;    /* [capacity] recomputations, dearest first */
+	struct meter *meter;    /* borrowed */
+	uint32_t *trial;        /* [capacity] steps */
+	uint32_t *runs;         /* [ops] */
+	uint8_t *read;          /* [values]: does a later step read the newest instance? */
+	struct polish_run *run; /* [capacity] recomputations, dearest first */
 };
 
 enum tarn_status polisher_init(struct polisher *polisher, struct meter *meter, struct host_arena *arena);

@@ -15,28 +15,28 @@ struct replay {
 	const struct dependence *d;
 	const struct problem *p;
 	const uint32_t *order;
-	uint32_t *position;   /* [ops]: place in the order */
-	uint32_t *read_at;    /* for each value, at first_reader[v]: positions of its readers, increasing */
+	uint32_t *position; /* [ops]: place in the order */
+	uint32_t *read_at;  /* for each value, at first_reader[v]: positions of its readers, increasing */
 	uint32_t max_steps;
 
 	/* State of a run. */
 	const struct replay_options *options;
 	uint32_t *step, steps;
-	uint32_t now;         /* position of the op that is being served */
-	uint32_t *next_read;  /* [values]: index into read_at of the next read */
-	uint32_t *pending;    /* [values]: reads by runs that are already decided on */
-	uint32_t *slot;       /* [values]: place in live[], or NEVER */
-	uint32_t *live;       /* values that are live */
+	uint32_t now;        /* position of the op that is being served */
+	uint32_t *next_read; /* [values]: index into read_at of the next read */
+	uint32_t *pending;   /* [values]: reads by runs that are already decided on */
+	uint32_t *slot;      /* [values]: place in live[], or NEVER */
+	uint32_t *live;      /* values that are live */
 	uint32_t live_values;
 	uint64_t live_bytes;
-	uint8_t *given_up;    /* [values]: was given up before */
+	uint8_t *given_up;     /* [values]: was given up before */
 	uint8_t *ran, *closed; /* [ops] */
-	uint32_t *deferred;   /* updates that wait */
+	uint32_t *deferred;    /* updates that wait */
 	uint32_t deferred_ops;
 	uint32_t *mark, stamp; /* [ops]: visited in the current walk */
 	uint32_t *stack;
-	uint32_t *missing;    /* ops to run before the current one */
-	double *bytes_weight; /* [values]: bytes^b and noise */
+	uint32_t *missing;       /* ops to run before the current one */
+	double *bytes_weight;    /* [values]: bytes^b and noise */
 	double *distance_weight; /* [ops + 1]: distance^c */
 	double *known_cost;      /* [values]: cost to restore, as it was ... */
 	uint32_t *known_at;      /* [values]: ... at this step plus one; 0: not known */
@@ -79,8 +79,8 @@ enum tarn_status replay_init(const struct dependence *d, const uint32_t *order, 
 		.known_at = HOST_ARRAY(arena, p->values, uint32_t),
 	};
 	if (!r->position || !r->read_at || !r->next_read || !r->pending || !r->slot || !r->live || !r->given_up ||
-	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->missing ||
-	    !r->bytes_weight || !r->distance_weight || !r->known_cost || !r->known_at)
+	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->missing || !r->bytes_weight ||
+	    !r->distance_weight || !r->known_cost || !r->known_at)
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < d->needed_ops; k++)
 		r->position[order[k]] = k;
@@ -351,7 +351,8 @@ static bool make_room(struct replay *r, uint32_t o, uint32_t *taken)
 		uint32_t v = problem_outputs(p, o)[i];
 		needed += is_live(r, v) ? 0 : p->value[v].bytes;
 	}
-	for (uint32_t j = 0; *taken == VALUE_NONE && p->op[o].in_place && p->op[o].outputs && j < p->op[o].inputs; j++) {
+	for (uint32_t j = 0; *taken == VALUE_NONE && p->op[o].in_place && p->op[o].outputs && j < p->op[o].inputs;
+	     j++) {
 		uint32_t v = problem_inputs(p, o)[j];
 		if (fits_in_place(r, o, j) && r->next_read[v] == r->d->first_reader[v + 1])
 			*taken = v;
@@ -369,7 +370,8 @@ static bool run_op(struct replay *r, uint32_t o)
 {
 	const struct problem *p = r->p;
 	uint32_t taken = VALUE_NONE;
-	if (r->steps >= r->max_steps || r->steps >= r->options->max_steps || (r->options->policy == REPLAY_BUDGET && !make_room(r, o, &taken)))
+	if (r->steps >= r->max_steps || r->steps >= r->options->max_steps ||
+	    (r->options->policy == REPLAY_BUDGET && !make_room(r, o, &taken)))
 		return false;
 	r->step[r->steps++] = o;
 	r->ran[o] = 1;

@@ -33,8 +33,8 @@ static enum tarn_status take(struct expander *e, struct host_arena *arena)
 		workspaces += p->op[o].workspace > 0;
 	}
 	if (operands >= UINT32_MAX)
-		return tarn_fail(TARN_EINTERNAL, "schedule of %u steps has %" PRIu64 " operands, more than 32 bits", steps,
-				 operands);
+		return tarn_fail(TARN_EINTERNAL, "schedule of %u steps has %" PRIu64 " operands, more than 32 bits",
+				 steps, operands);
 	out->instance = HOST_ARRAY(arena, outputs, struct instance);
 	out->buffer = HOST_ARRAY(arena, outputs + workspaces, struct buffer);
 	out->operand_instance = HOST_ARRAY(arena, operands, uint32_t);

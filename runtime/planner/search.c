@@ -9,7 +9,7 @@
 /* Rounds without progress above the limit after which a byte above it costs more. */
 #define STALL_ROUNDS 30u
 /* Ops of a problem small enough for larger neighbourhoods. */
-#define SMALL 40u
+#define SMALL 24u
 
 struct search {
 	const struct dependence *d;
@@ -163,7 +163,8 @@ static void free_connected(struct search *k)
 static void choose_neighbourhood(struct search *k)
 {
 	/* Most rounds are small and quick; on small problems some are larger. */
-	uint32_t usual = FREE_BITS - 2, bits = k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? FREE_BITS : usual;
+	uint32_t usual = FREE_BITS - 2,
+		 bits = k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? FREE_BITS : usual;
 	neighbourhood_clear(&k->hood, bits);
 	switch (random_below(&k->random, 5)) {
 	case 0:

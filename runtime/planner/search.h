@@ -1,8 +1,8 @@
 /*
  * search.h - large-neighbourhood search over schedules with an exact subset dynamic programme.
  *
- * A round frees a few ops: all their runs leave the schedule, every other run stays where it is. A table over the sets of
- * freed values that are live sweeps the schedule and finds where to run the freed ops so that every reader is served
+ * A round frees a few ops: all their runs leave the schedule, every other run stays where it is. A table over the sets
+ * of freed values that are live sweeps the schedule and finds where to run the freed ops so that every reader is served
  * at the least time, and the peak stays below the limit. The schedule the round began with is one of the
  * possibilities, so a round never makes it worse; equal ones are taken, to drift.
  */
@@ -15,7 +15,7 @@
 struct search;
 
 struct search_goal {
-	uint64_t limit;    /* of the peak, bytes */
+	uint64_t limit; /* of the peak, bytes */
 	uint32_t rounds;
 	uint64_t seed;
 };

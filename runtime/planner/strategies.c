@@ -75,8 +75,8 @@ static void keep_cut(const struct forward *f, uint32_t place, uint8_t *keep)
 	}
 }
 
-enum tarn_status strategy_keep_sqrt(const struct dependence *dependence, const uint32_t *order, struct host_arena *scratch,
-				    uint8_t *keep)
+enum tarn_status strategy_keep_sqrt(const struct dependence *dependence, const uint32_t *order,
+				    struct host_arena *scratch, uint8_t *keep)
 {
 	struct host_mark mark = host_arena_mark(scratch);
 	struct forward f;

@@ -25,9 +25,9 @@ enum tarn_status timeline_init(struct timeline *t, const struct dependence *depe
 		.instance_room = room,
 	};
 	return t->step && t->first_output && t->taken_over && t->live_bytes && t->first && t->last && t->value &&
-			       t->older && t->newest && t->run_before && t->last_run ?
-		       TARN_OK :
-		       TARN_ENOMEM;
+			       t->older && t->newest && t->run_before && t->last_run
+		       ? TARN_OK
+		       : TARN_ENOMEM;
 }
 
 static bool find_instances(struct timeline *t)

@@ -16,7 +16,7 @@ struct explorer {
 	const struct problem *p;
 	uint32_t must_run; /* ops that are once or required */
 	uint64_t limit;
-	bool minimise_peak; /* distance is the peak; else the time */
+	bool minimise_peak;  /* distance is the peak; else the time */
 	struct entry *table; /* open addressing; distance 0 means free, so distances are kept plus one */
 	uint32_t table_bits, states, most;
 	struct entry *heap;

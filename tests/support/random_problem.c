@@ -275,7 +275,8 @@ static void backward_norm(struct tape *t, const struct layer *l, uint32_t g)
 	uint32_t x = l->input[0];
 	uint32_t sums = add_simple(&t->b, cost_of_bytes(2 * bytes), false, 0, l->parameter_bytes, 3,
 				   (uint32_t[]){ g, x, l->extra });
-	uint32_t gx = add_simple(&t->b, cost_of_bytes(3 * bytes), false, 1, bytes, 4, (uint32_t[]){ g, x, l->extra, sums });
+	uint32_t gx =
+		add_simple(&t->b, cost_of_bytes(3 * bytes), false, 1, bytes, 4, (uint32_t[]){ g, x, l->extra, sums });
 	tape_accumulate(t, x, gx);
 	tape_parameter(t, sums, l->op, t->b.p->ops - 1);
 }
@@ -292,9 +293,9 @@ static void backward_layer(struct tape *t, const struct layer *l, bool first)
 		backward_norm(t, l, g);
 		break;
 	case LAYER_RELU:
-		tape_accumulate(t, l->input[0],
-				add_simple(&t->b, cost_of_bytes(3 * bytes), false, 1, bytes, 2,
-					   (uint32_t[]){ g, l->output }));
+		tape_accumulate(
+			t, l->input[0],
+			add_simple(&t->b, cost_of_bytes(3 * bytes), false, 1, bytes, 2, (uint32_t[]){ g, l->output }));
 		break;
 	case LAYER_ADD:
 		tape_accumulate(t, l->input[0], g);
@@ -338,8 +339,8 @@ static struct problem *tape_finish(struct tape *t, uint32_t output)
 	t->parameter_gradient = must(HOST_ARRAY(t->b.arena, t->layers, uint32_t));
 	t->reader = must(HOST_ARRAY(t->b.arena, t->layers, uint32_t));
 	t->reader_last = must(HOST_ARRAY(t->b.arena, t->layers, uint32_t));
-	t->gradient[output] = add_simple(&t->b, cost_of_bytes(2 * bytes_of(t, output)), false, 0, bytes_of(t, output), 3,
-					 (uint32_t[]){ output, labels, loss_gradient_input });
+	t->gradient[output] = add_simple(&t->b, cost_of_bytes(2 * bytes_of(t, output)), false, 0, bytes_of(t, output),
+					 3, (uint32_t[]){ output, labels, loss_gradient_input });
 	for (uint32_t i = t->layers; i-- > 0;)
 		backward_layer(t, &t->layer[i], i == 0);
 	if (t->clip)
@@ -350,7 +351,8 @@ static struct problem *tape_finish(struct tape *t, uint32_t output)
 struct problem *chain_problem(struct host_arena *arena, uint32_t stages, uint64_t bytes, bool updates)
 {
 	struct builder b = builder_new(arena);
-	uint32_t *y = must(HOST_ARRAY(arena, stages + 1, uint32_t)), *op = must(HOST_ARRAY(arena, stages + 1, uint32_t));
+	uint32_t *y = must(HOST_ARRAY(arena, stages + 1, uint32_t)),
+		 *op = must(HOST_ARRAY(arena, stages + 1, uint32_t));
 	add_op(&b, 1, true)->once = true;
 	y[0] = add_output(&b, bytes);
 	for (uint32_t i = 1; i <= stages; i++) {
@@ -426,7 +428,8 @@ struct problem *densenet_problem(struct host_arena *arena, uint32_t layers)
 struct problem *recurrent_problem(struct host_arena *arena, uint32_t steps)
 {
 	struct builder b = builder_new(arena);
-	uint32_t *h = must(HOST_ARRAY(arena, steps + 1, uint32_t)), *gate = must(HOST_ARRAY(arena, steps + 1, uint32_t));
+	uint32_t *h = must(HOST_ARRAY(arena, steps + 1, uint32_t)),
+		 *gate = must(HOST_ARRAY(arena, steps + 1, uint32_t));
 	uint32_t *reader = must(HOST_ARRAY(arena, 2 * (size_t)steps, uint32_t)), readers = 0;
 	add_op(&b, 1, true)->once = true;
 	uint32_t x = add_output(&b, (uint64_t)steps * 1024);

@@ -2,8 +2,8 @@
  * random_problem.h - planning problems for tests: small random ones, and models of real training steps.
  *
  * The training steps have forward ops, a loss, backward ops and updates (once, after all readers of the parameter);
- * sizes and costs are those of an abstract device: bytes moved and a higher rate for convolutions. Gradients of values with
- * several readers are summed in place.
+ * sizes and costs are those of an abstract device: bytes moved and a higher rate for convolutions. Gradients of values
+ * with several readers are summed in place.
  */
 #ifndef TARN_TESTS_RANDOM_PROBLEM_H
 #define TARN_TESTS_RANDOM_PROBLEM_H
@@ -11,7 +11,8 @@
 #include "planner/problem.h"
 #include "support/testing.h"
 
-/* Any legal problem: outputs without readers, zero costs, ops that are not needed, once, afters, in-place, workspaces. */
+/* Any legal problem: outputs without readers, zero costs, ops that are not needed, once, afters, in-place, workspaces.
+ */
 struct problem *random_problem(struct host_arena *arena, struct testing_random *random, uint32_t ops);
 
 /* n equal stages of `bytes` each; parameters get updates when `updates`. */
