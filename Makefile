@@ -139,6 +139,7 @@ help:
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'
 	@echo '  analyze            cppcheck'
+	@echo '  docs               docs/config.md and docs/arena.svg from what the program says now'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
 	@echo '  bench-peers        the same networks in PyTorch; TORCH_PYTHON names a python that has it'
@@ -347,6 +348,13 @@ bench: all $(bench-programs)
 		echo "== $$script"; $(PYTHON) $$script $(BUILD)/tarn $(ARGS); done
 bench-peers: all
 	@$(TORCH_PYTHON) tools/bench/bench_peers.py $(BUILD)/tarn $(ARGS)
+
+# ---- What the documents show and the program knows ----
+.PHONY: docs
+docs: all
+	$(quiet)tools/generate_docs.sh $(BUILD)/tarn >$(BUILD)/config.md
+	$(quiet)cmp -s $(BUILD)/config.md docs/config.md || cp $(BUILD)/config.md docs/config.md
+	$(quiet)$(BUILD)/tarn plan configs/fashion-mnist.yaml train.threads=2 --svg docs/arena.svg >/dev/null
 
 # ---- Installing ----
 .PHONY: install

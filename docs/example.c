@@ -2,6 +2,8 @@
  * example.c - train from memory: a network described in the program, its own arena, its own loop.
  *
  *     cc example.c $(pkg-config --cflags --libs tarn) -o example && ./example
+ *
+ * Where the library's folder is not one that the loader searches, set LD_LIBRARY_PATH to it.
  */
 #include <tarn.h>
 

@@ -62,10 +62,8 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
 	if (st)
 		return st;
-	if (config->data.drop_last && train_samples < config->data.batch)
-		return tarn_fail(TARN_EINVAL,
-				 "data.batch is %u but there are only %u training samples and data.drop_last is on: no batch is left; "
-				 "lower data.batch to at most %u",
+	if (config->data.batch > train_samples)
+		return tarn_fail(TARN_EINVAL, "data.batch is %u but there are only %u training samples; lower it to at most %u",
 				 config->data.batch, train_samples, train_samples);
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
 	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
@@ -89,6 +87,11 @@ static enum tarn_status compile_ops(const struct graph *graph, struct device *de
 	return st;
 }
 
+static bool is_training(const struct program *program)
+{
+	return program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
+}
+
 struct program_plan {
 	struct graph_problem problem;
 	struct planner_result result;
@@ -100,14 +103,13 @@ static enum tarn_status plan_program_memory(const struct config *config, const s
 					    struct program_plan *out)
 {
 	uint8_t *keep = NULL;
-	bool training = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
 	uint64_t budget = config->memory.budget;
 	if (budget != UINT64_MAX)
 		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
 	struct planner_request request = { .problem = &out->problem.problem,
 					   .strategy = config->memory.recompute,
 					   .budget = budget };
-	if (!training && request.strategy != STRATEGY_MIN)
+	if (!is_training(program) && request.strategy != STRATEGY_MIN)
 		request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation just has to fit */
 	enum tarn_status st = TARN_OK;
 	if (request.strategy == STRATEGY_MANUAL)
@@ -125,21 +127,30 @@ static enum tarn_status plan_program_memory(const struct config *config, const s
 	return st;
 }
 
-static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t strategy_height)
+/* The strategy's own smallest budget, what `auto` gets by with, and what else would help. */
+static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t auto_bytes)
 {
-	char minimum[BYTES_TEXT], budget[BYTES_TEXT], ways[256] = "";
-	uint64_t need = plan->min_budget_bytes;
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "";
+	uint32_t batch = plan->program[0].batch;
 	size_t used = 0;
-	if (config->memory.recompute != STRATEGY_AUTO && config->memory.recompute != STRATEGY_MIN && strategy_height)
-		used += (size_t)snprintf(ways, sizeof ways,
-					 "; memory.recompute: %s needs %llu bytes, `auto` recomputes more and gets by with less",
-					 strategy_name(config->memory.recompute), (unsigned long long)strategy_height);
-	if (config->data.batch > 1)
-		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", config->data.batch);
-	return tarn_fail(TARN_EBUDGET, "%smemory.budget: %s (%llu bytes) is too small; the smallest that plans is %llu bytes (%s)%s",
+	if (auto_bytes < plan->min_budget_bytes)
+		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
+					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
+	if (batch > 1)
+		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
+	return tarn_fail(TARN_EBUDGET,
+			 "%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
+			 "%llu bytes (%s)%s",
 			 config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
-			 (unsigned long long)config->memory.budget, (unsigned long long)need,
-			 bytes_format(need, minimum, sizeof minimum), ways);
+			 (unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
+			 (unsigned long long)plan->min_budget_bytes,
+			 bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
+}
+
+/* `auto` and `min` may use any schedule; the other strategies have one schedule each, and that is what they need. */
+static bool is_flexible(const struct config *config)
+{
+	return config->memory.recompute == STRATEGY_AUTO || config->memory.recompute == STRATEGY_MIN;
 }
 
 static enum tarn_status plan_memory(const struct config *config, struct device *device, struct host_arena *arena,
@@ -147,7 +158,7 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 {
 	struct program_plan part[PLAN_MAX_PROGRAMS];
 	memset(part, 0, sizeof part);
-	uint64_t strategy_height = 0;
+	uint64_t auto_bytes = plan->persistent_bytes;
 	bool refused = false;
 	plan->min_budget_bytes = plan->persistent_bytes;
 	for (uint32_t i = 0; i < plan->programs; i++) {
@@ -163,13 +174,13 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 			return st;
 		refused = refused || st == TARN_EBUDGET;
 		uint64_t least = plan->persistent_bytes + part[i].result.min_budget;
-		if (least > plan->min_budget_bytes)
-			plan->min_budget_bytes = least;
-		if (plan->persistent_bytes + part[i].result.height > strategy_height)
-			strategy_height = plan->persistent_bytes + part[i].result.height;
+		uint64_t fixed = plan->persistent_bytes + part[i].result.height;
+		auto_bytes = least > auto_bytes ? least : auto_bytes;
+		least = is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
+		plan->min_budget_bytes = least > plan->min_budget_bytes ? least : plan->min_budget_bytes;
 	}
 	if (refused || plan->min_budget_bytes > config->memory.budget)
-		return refuse_budget(config, plan, strategy_height);
+		return refuse_budget(config, plan, auto_bytes);
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
 		enum tarn_status st = assemble_program(plan, &part[i].problem, &part[i].result, arena, program);

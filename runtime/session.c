@@ -35,8 +35,9 @@ struct tarn_session {
 	struct snapshot *snapshot;
 	struct snapshot_position position;
 	struct tarn_metrics metrics;
-	uint64_t total_steps;
-	uint32_t batches; /* in an epoch */
+	uint64_t total_steps;   /* of the learning rate's schedule */
+	uint64_t resumed_steps; /* done before this session */
+	uint32_t batches;       /* in an epoch */
 	bool finished, plan_only;
 };
 
@@ -50,6 +51,8 @@ static double clock_ms(clockid_t clock)
 /* Keys that a plan does not depend on: only these may be overridden when the plan comes from a file. */
 static bool may_change_after_planning(const char *override)
 {
+	if (!strncmp(override, "train.threads=", 14))
+		return false; /* workspaces were sized for a number of threads */
 	static const char *const keys[] = { "name=",
 					    "train.",
 					    "optimizer.learning_rate=",
@@ -80,8 +83,10 @@ static enum tarn_status load_plan(struct tarn_session *session, const struct tar
 				       options->overrides, &session->arena, &session->config);
 	if (!st)
 		st = verify_plan(&session->plan, &session->arena);
-	if (st)
+	if (st == TARN_EVERIFY)
 		return tarn_fail_prefix(st, "plan %s", options->plan_path);
+	if (st)
+		return st;
 	plan_report_fill(&session->plan, &session->report);
 	return TARN_OK;
 }
@@ -186,6 +191,13 @@ static enum tarn_status open_data(struct tarn_session *session)
 	return st;
 }
 
+/* Where the run ends: train.max_steps may stop it before its last epoch. */
+static uint64_t last_step(const struct tarn_session *session)
+{
+	uint64_t limit = session->config.train.max_steps;
+	return limit && limit < session->total_steps ? limit : session->total_steps;
+}
+
 static void count_steps(struct tarn_session *session)
 {
 	const struct config *config = &session->config;
@@ -195,8 +207,33 @@ static void count_steps(struct tarn_session *session)
 	if (!epochs && !limit)
 		epochs = 1;
 	session->total_steps = epochs ? epochs * session->batches : limit;
-	session->finished = session->position.step >= session->total_steps ||
-			    (limit && session->position.step >= limit);
+	session->finished = session->position.step >= last_step(session);
+}
+
+/* The beginning, or where the snapshot stopped. A place in an epoch means nothing for other data or another batch. */
+static enum tarn_status start_position(struct tarn_session *session, const struct tarn_options *options)
+{
+	const char *resume_path = options->resume_path;
+	struct snapshot_position *position = &session->position;
+	const struct snapshot_position start = { .seed = session->config.train.seed,
+						 .batch_size = plan_program(&session->plan, PROGRAM_TRAIN)->batch,
+						 .samples = session->train.samples };
+	*position = start;
+	if (!resume_path)
+		return TARN_OK;
+	enum tarn_status st = snapshot_load_newest(session->snapshot, resume_path, position);
+	if (st || options->weights_only)
+		return st;
+	if (position->seed != start.seed)
+		return tarn_fail(TARN_EINVAL, "snapshot %s was made with train.seed %llu, this run has %llu", resume_path,
+				 (unsigned long long)position->seed, (unsigned long long)start.seed);
+	if (position->batch_size != start.batch_size || position->samples != start.samples)
+		return tarn_fail(TARN_EINVAL,
+				 "snapshot %s was made with batches of %u from %u training samples, this run has batches of %u from "
+				 "%u: it cannot go on in the middle of an epoch",
+				 resume_path, position->batch_size, position->samples, start.batch_size, start.samples);
+	session->resumed_steps = position->step;
+	return TARN_OK;
 }
 
 /* A snapshot that cannot be written must be known before the first step, not after the last. */
@@ -231,13 +268,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = prepare_snapshot(config->train.snapshot);
 	if (!st)
 		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
-	session->position = (struct snapshot_position){ .seed = config->train.seed };
-	if (!st && options->resume_path)
-		st = snapshot_load_newest(session->snapshot, options->resume_path, &session->position);
-	if (!st && session->position.seed != config->train.seed)
-		st = tarn_fail(TARN_EINVAL, "snapshot %s was made with train.seed %llu, this run has %llu",
-			       options->resume_path, (unsigned long long)session->position.seed,
-			       (unsigned long long)config->train.seed);
+	if (!st)
+		st = start_position(session, options);
 	if (st)
 		return st;
 	count_steps(session);
@@ -370,8 +402,7 @@ static void advance(struct tarn_session *session, const struct batch *batch, str
 	metrics->step = ++position->step;
 	position->epoch = metrics->epoch_end ? batch->epoch + 1 : batch->epoch;
 	position->batch = metrics->epoch_end ? 0 : metrics->batch;
-	uint64_t limit = session->config.train.max_steps;
-	session->finished = position->step >= session->total_steps || (limit && position->step >= limit);
+	session->finished = position->step >= last_step(session);
 	metrics->finished = session->finished;
 }
 
@@ -518,7 +549,8 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
 					 .snapshot_every = session->config.train.snapshot_every,
-					 .total_steps = session->total_steps };
+					 .total_steps = last_step(session),
+					 .resumed_steps = session->resumed_steps };
 	return TARN_OK;
 }
 

@@ -38,6 +38,7 @@ struct tarn_options {
 	const char *const *override; /* "key=value" */
 	uint32_t overrides;
 	const char *resume_path;     /* snapshot to go on from; NULL: from the start */
+	bool weights_only;           /* resume_path is there to be evaluated: seed, batch and data may be others */
 	void *arena;                 /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;        /* its size */
 	bool lockdown;               /* after boot the process may map no more memory (Linux seccomp) */
@@ -55,7 +56,7 @@ struct tarn_plan_info {
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot;
-	uint64_t total_steps; /* of the whole run; 0 with plan_only */
+	uint64_t total_steps, resumed_steps; /* of the whole run; done before this session. 0 with plan_only */
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
 

@@ -101,6 +101,33 @@ resume_elsewhere() {
 	same_hash "$directory/train.json" "$directory/rest.json"
 }
 
+# A place in an epoch means nothing with another batch or other data.
+resume_mismatch() {
+	fails_with 2 "batches of 8" "$tarn" train "$directory/net.yaml" --resume "$directory/half.safetensors" data.batch=4
+	fails_with 2 "36 training samples" "$tarn" train "$directory/net.yaml" --resume "$directory/half.safetensors" \
+		data.samples=37
+	fails_with 2 "train.seed" "$tarn" train "$directory/net.yaml" --resume "$directory/half.safetensors" train.seed=9
+	"$tarn" eval "$directory/net.yaml" --weights "$directory/half.safetensors" data.batch=4 --json
+	"$tarn" train "$directory/net.yaml" --resume "$directory/net.safetensors" train.snapshot= | grep 'nothing to do'
+}
+
+strategies() {
+	local least
+	"$tarn" plan "$directory/net.yaml" memory.recompute=none --json >"$directory/none.json"
+	least=$(field "$directory/none.json" min_budget_bytes)
+	[ "$least" = "$(field "$directory/none.json" arena_bytes)" ]
+	"$tarn" plan "$directory/net.yaml" memory.recompute=none "memory.budget=$least"
+	fails_with 3 "recompute: none is $least bytes" "$tarn" plan "$directory/net.yaml" memory.recompute=none \
+		"memory.budget=$((least - 64))"
+	fails_with 3 "auto gets by with $(field "$directory/plan.json" min_budget_bytes) bytes" "$tarn" plan \
+		"$directory/net.yaml" memory.recompute=none "memory.budget=$((least - 64))"
+}
+
+full_output() {
+	fails_with 5 "cannot write" sh -c "'$tarn' train '$directory/net.yaml' train.snapshot= --json >/dev/full"
+	fails_with 5 "cannot write" sh -c "'$tarn' plan '$directory/net.yaml' >/dev/full"
+}
+
 evaluation() {
 	"$tarn" eval "$directory/net.yaml" --weights "$directory/net.safetensors" --json >"$directory/eval.json"
 	[ "$(field "$directory/eval.json" test_accuracy)" = "$(field "$directory/train.json" test_accuracy)" ]
@@ -140,6 +167,8 @@ usage() {
 	"$tarn" help >/dev/null
 	"$tarn" help config | grep -q memory.budget
 	"$tarn" help memory.budget | grep -q -i byte
+	"$tarn" help train | grep -q -- --resume
+	"$tarn" train --help | grep -q -- --resume
 	"$tarn" help layers | grep -q conv2d
 	"$tarn" help models | grep -q resnet
 	"$tarn" help schema | /usr/bin/python3 -c 'import json, sys; json.load(sys.stdin)'
@@ -169,6 +198,9 @@ expect "a plan file trains to the same weights" plan_file
 expect "damaged plan files are refused" damaged_plan
 expect "resuming gives the weights of an unbroken run" resume
 expect "resuming with another plan does too" resume_elsewhere
+expect "resuming with another batch, data or seed is refused" resume_mismatch
+expect "a strategy's own smallest budget is named" strategies
+expect "output that cannot be written is an error" full_output
 expect "eval gives train's accuracy" evaluation
 expect "SIGINT stops cleanly" interrupt
 expect "the snapshot's folder is there before the first step" snapshot_folder

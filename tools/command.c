@@ -31,6 +31,21 @@ void json_limit(const char *key, uint64_t value)
 		printf("\"%s\": %llu", key, (unsigned long long)value);
 }
 
+void json_text(const char *key, const char *text)
+{
+	printf("\"%s\": \"", key);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 0x20)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
 /* The value of an option that needs one: "--max-steps 5" or "--max-steps=5". NULL when it is another option. */
 static const char *option_value(int argc, char **argv, int *i, const char *name, enum tarn_status *status)
 {

@@ -39,11 +39,17 @@ void json_number(const char *key, double value);
 /* "key": 123, or null for UINT64_MAX (no limit). */
 void json_limit(const char *key, uint64_t value);
 
+/* "key": "text", quoted as JSON wants it. */
+void json_text(const char *key, const char *text);
+
 /* Commands; each returns the exit code. */
 int command_plan(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);
+
+/* How a command is called and what its options do; false when there is no such command. */
+bool print_command_help(const char *name);
 
 /* The summary of a plan for people. */
 void print_plan_summary(const struct tarn_session *session);

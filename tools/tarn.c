@@ -12,38 +12,74 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One entry a command: how it is called, and what its options do. */
+static const struct {
+	const char *name, *usage, *help;
+} manual[] = {
+#ifdef CONFIG_PLANNER
+	{ "plan", "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]",
+	  "Plans a run and says what it will need.\n"
+	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
+	  "  --svg FILE   draws the arena over one training step\n"
+	  "  --print      lists tensors, instructions and offsets of every program\n"
+	  "  --json       one line of JSON instead of the summary\n" },
+	{ "train", "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
+#else
+	{ "train", "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
+#endif
+	  "Trains, evaluates on the test set, writes a snapshot. Ctrl-C ends the step and writes a snapshot first.\n"
+	  "  --max-steps N      the same as train.max_steps=N\n"
+	  "  --resume SNAPSHOT  goes on from there, to the bit\n"
+	  "  --lockdown         after boot the process may map no more memory (Linux seccomp)\n"
+	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one with\n"
+	  "                     the result, whose `loss` is that of the last step\n" },
+	{ "eval", "tarn eval CONFIG | --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
+	  "Loss and accuracy of a snapshot on the test set.\n" },
+	{ "verify", "tarn verify FILE.plan [--json]",
+	  "Replays a plan symbolically; refuses it with the first violation.\n" },
+	{ "info", "tarn info", "What this build can do and what this machine has.\n" },
+	{ "help", "tarn help [COMMAND | config | KEY | layers | models | schema]",
+	  "Commands; keys of the configuration; layers; networks; a JSON Schema for editors.\n" },
+};
+#define COMMANDS_WITH_HELP (sizeof manual / sizeof *manual)
+
 static void print_usage(FILE *out)
 {
-	fputs("tarn " TARN_VERSION " - trains neural networks inside one fixed pool of memory\n"
-	      "\n"
-	      "  tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]\n"
-	      "        plans a run and says what it will need; writes the plan or a picture of its arena\n"
-	      "  tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N]\n"
-	      "             [--resume SNAPSHOT] [--lockdown]\n"
-	      "        trains; --lockdown: after boot the process may map no more memory\n"
-	      "  tarn eval CONFIG | --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]\n"
-	      "        loss and accuracy on the test set\n"
-	      "  tarn verify FILE.plan [--json]\n"
-	      "        replays a plan symbolically and refuses it with the first violation\n"
-	      "  tarn info\n"
-	      "        what this build can do and what this machine has\n"
-	      "  tarn help [config | KEY | layers | models | schema | config-markdown]\n"
-	      "        keys of the configuration; layers; networks; JSON Schema for editors\n"
-	      "\n"
-	      "CONFIG is a YAML file; key=value overrides one of its keys, for example memory.budget=24MiB.\n"
+	fputs("tarn " TARN_VERSION " - trains neural networks inside one fixed pool of memory\n\n", out);
+	for (size_t i = 0; i < COMMANDS_WITH_HELP; i++)
+		fprintf(out, "  %s\n", manual[i].usage);
+	fputs("\n"
+	      "`tarn help COMMAND` says more. CONFIG is a YAML file; key=value overrides one of its keys, for example\n"
+	      "memory.budget=24MiB.\n"
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
 	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
 	      "10 bad data; 11 the loss is not finite; 130 stopped by a signal after a complete snapshot.\n",
 	      out);
 }
 
+bool print_command_help(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS_WITH_HELP; i++)
+		if (!strcmp(name, manual[i].name)) {
+			printf("%s\n\n%s", manual[i].usage, manual[i].help);
+			return true;
+		}
+	return false;
+}
+
 static int command_help(int argc, char **argv)
 {
 	const char *topic = argc > 1 ? argv[1] : "";
+	if (argc > 2) {
+		fprintf(stderr, "tarn: help: one topic at a time; \"%s\" is one too many\n", argv[2]);
+		return TARN_EINVAL;
+	}
 	if (!*topic) {
 		print_usage(stdout);
 		return 0;
 	}
+	if (print_command_help(topic))
+		return 0;
 	if (!strcmp(topic, "config"))
 		return config_help(stdout, NULL) ? command_fail(TARN_EINVAL) : 0;
 	if (!strcmp(topic, "schema")) {
@@ -132,7 +168,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {
 			int code = commands[i].run(argc - 1, argv + 1);
-			if (fflush(stdout)) {
+			if (fflush(stdout) || ferror(stdout)) {
 				fprintf(stderr, "tarn: cannot write the output\n");
 				return code ? code : TARN_EIO;
 			}

@@ -7,7 +7,9 @@
 
 static void print_json(const struct tarn_plan_info *info)
 {
-	printf("{\"name\": \"%s\", \"driver\": \"%s\", \"strategy\": \"%s\", ", info->name, info->driver, info->strategy);
+	printf("{");
+	json_text("name", info->name);
+	printf(", \"driver\": \"%s\", \"strategy\": \"%s\", ", info->driver, info->strategy);
 	json_limit("budget_bytes", info->budget_bytes);
 	printf(", \"peak_bytes\": %llu, \"arena_bytes\": %llu, \"persistent_bytes\": %llu, \"none_peak_bytes\": %llu, "
 	       "\"transient_peak_bytes\": %llu, \"none_transient_peak_bytes\": %llu, \"min_budget_bytes\": %llu, ",
@@ -30,8 +32,9 @@ void print_plan_summary(const struct tarn_session *session)
 	struct tarn_plan_info info;
 	char text[BYTES_TEXT], other[BYTES_TEXT], recomputed[256];
 	tarn_plan_info(session, &info);
-	printf("%s: %llu parameters, batch %u, %s driver, %u threads\n", info.name,
-	       (unsigned long long)info.parameter_count, info.batch, info.driver, info.threads);
+	printf("%s: %llu parameters, batch %u, %s driver, %u thread%s\n", info.name,
+	       (unsigned long long)info.parameter_count, info.batch, info.driver, info.threads,
+	       info.threads == 1 ? "" : "s");
 	if (info.budget_bytes == UINT64_MAX)
 		printf("  budget      unlimited\n");
 	else
@@ -44,14 +47,15 @@ void print_plan_summary(const struct tarn_session *session)
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
-	printf("  recompute   %s: %u extra ops, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
-	       100.0 * info.overhead);
+	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
+	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
 	tarn_plan_recomputed(session, recomputed, sizeof recomputed);
 	if (recomputed[0])
 		printf("              %s\n", recomputed);
 	if (info.fell_back)
-		printf("              %s saves nothing here: the plan keeps everything\n", info.strategy);
-	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans\n",
+		printf("              %s saves nothing here: the plan keeps everything; `auto` with a budget does better\n",
+		       info.strategy);
+	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans this way\n",
 	       bytes_format(info.min_budget_bytes, text, sizeof text), (unsigned long long)info.min_budget_bytes);
 }
 
@@ -74,7 +78,7 @@ int command_plan(int argc, char **argv)
 	if (st)
 		return command_fail(st);
 	if (arguments.help) {
-		printf("tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]\n");
+		print_command_help("plan");
 		return 0;
 	}
 	arguments.options.plan_only = true;
@@ -105,7 +109,7 @@ int command_verify(int argc, char **argv)
 	if (st)
 		return command_fail(st);
 	if (arguments.help) {
-		printf("tarn verify FILE.plan [--json]\n");
+		print_command_help("verify");
 		return 0;
 	}
 	arguments.options.plan_only = true;

@@ -2,12 +2,14 @@
 #include "command.h"
 
 #include "base/bytes.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,9 +37,12 @@ static volatile sig_atomic_t interrupted;
 static void note_interrupt(int signal_number)
 {
 	(void)signal_number;
+	static const char note[] = "\ntarn: stopping after this step or evaluation; once more stops at once\n";
 	if (interrupted)
-		_exit(TARN_EINTERRUPTED); /* the second one does not wait for the step */
+		_exit(TARN_EINTERRUPTED); /* the last complete snapshot stays whole */
 	interrupted = 1;
+	ssize_t written = write(STDERR_FILENO, note, sizeof note - 1);
+	(void)written; /* nothing can be done about it here */
 }
 
 static double now_ms(void)
@@ -93,6 +98,29 @@ static void format_duration(double seconds, char *buffer, size_t size)
 		snprintf(buffer, size, "%lu:%02lu", whole / 60, whole % 60);
 }
 
+/* One line; on a terminal it overwrites the one before and is cut where the terminal ends. */
+static void print_progress_line(const struct run *run, double samples, double rate)
+{
+	const struct tarn_metrics *m = &run->metrics;
+	char line[256], eta[32], peak[BYTES_TEXT], budget[BYTES_TEXT] = "unlimited", accuracy[32] = "";
+	double left = run->train_ms / (double)run->steps * (double)(run->info.total_steps - m->step) * 1e-3;
+	format_duration(left, eta, sizeof eta);
+	if (run->info.budget_bytes != UINT64_MAX)
+		bytes_format(run->info.budget_bytes, budget, sizeof budget);
+	if (!isnan(run->line_accuracy))
+		snprintf(accuracy, sizeof accuracy, "  acc %5.2f %%", 100.0 * run->line_accuracy / samples);
+	snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s of %s", m->epoch + 1,
+		 (unsigned long long)m->step, (unsigned long long)run->info.total_steps, run->line_loss / samples, accuracy,
+		 rate, eta, bytes_format(run->info.peak_bytes, peak, sizeof peak), budget);
+	if (!run->terminal) {
+		printf("%s\n", line);
+		return;
+	}
+	struct winsize size;
+	int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+	printf("\r%.*s\033[K", columns - 1, line);
+}
+
 static void print_progress(struct run *run, bool last_of_epoch)
 {
 	const struct tarn_metrics *m = &run->metrics;
@@ -110,17 +138,7 @@ static void print_progress(struct run *run, bool last_of_epoch)
 		json_number("images_per_s", rate);
 		printf("}\n");
 	} else {
-		char eta[32], peak[BYTES_TEXT], budget[BYTES_TEXT] = "unlimited", accuracy[32] = "";
-		double left = run->train_ms / (double)run->steps * (double)(run->info.total_steps - m->step) * 1e-3;
-		format_duration(left, eta, sizeof eta);
-		if (run->info.budget_bytes != UINT64_MAX)
-			bytes_format(run->info.budget_bytes, budget, sizeof budget);
-		if (!isnan(run->line_accuracy))
-			snprintf(accuracy, sizeof accuracy, "  accuracy %5.2f %%", 100.0 * run->line_accuracy / samples);
-		printf("%sepoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s/%s%s",
-		       run->terminal ? "\r" : "", m->epoch + 1, (unsigned long long)m->step,
-		       (unsigned long long)run->info.total_steps, run->line_loss / samples, accuracy, rate, eta,
-		       bytes_format(run->info.peak_bytes, peak, sizeof peak), budget, run->terminal ? "\033[K" : "\n");
+		print_progress_line(run, samples, rate);
 		if (run->terminal && last_of_epoch)
 			printf("\n");
 	}
@@ -229,16 +247,38 @@ static void print_result(struct run *run)
 	char touched[BYTES_TEXT], arena[BYTES_TEXT], rss[BYTES_TEXT], total[32];
 	double measured = median(run->wall_ms, run->steps), planned = (double)info->step_ns * 1e-6;
 	format_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
-	printf("done in %s: %llu steps, %.0f images/s\n", total, (unsigned long long)run->metrics.step,
-	       run->steps ? (double)run->samples / run->train_ms * 1e3 : 0.0);
-	if (run->steps)
-		printf("  step        %.1f ms measured (median), %.1f ms planned (%+.0f %%)\n", measured, planned,
-		       100.0 * (planned - measured) / measured);
+	if (!run->steps) {
+		printf("nothing to do: the snapshot is at step %llu and the run ends at step %llu; raise train.epochs or "
+		       "train.max_steps\n",
+		       (unsigned long long)info->resumed_steps, (unsigned long long)info->total_steps);
+		return;
+	}
+	printf("done in %s: %llu steps", total, (unsigned long long)run->steps);
+	if (info->resumed_steps)
+		printf(" (%llu with those before)", (unsigned long long)run->metrics.step);
+	printf(", %.0f images/s\n", (double)run->samples / run->train_ms * 1e3);
+	printf("  step        %.2f ms measured (median), %.2f ms planned: %.2f times the plan\n", measured, planned,
+	       measured / planned);
 	printf("  memory      %s of the arena's %s written; whole process %s\n",
 	       bytes_format(tarn_arena_touched_bytes(run->session), touched, sizeof touched),
 	       bytes_format(info->arena_bytes, arena, sizeof arena), bytes_format(max_rss_bytes(), rss, sizeof rss));
 	if (info->snapshot[0])
 		printf("  snapshot    %s\n", info->snapshot);
+	else
+		printf("  snapshot    none: train.snapshot is not set\n");
+}
+
+/* Where the run starts, and what it will replace. */
+static void print_start(const struct run *run, const struct arguments *arguments)
+{
+	print_plan_summary(run->session);
+	if (run->info.resumed_steps)
+		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
+		       (unsigned long long)run->info.total_steps, arguments->options.resume_path);
+	else if (run->info.snapshot[0] && !access(run->info.snapshot, F_OK))
+		printf("note: %s is there and will be replaced; the one before is kept as %s.previous\n",
+		       run->info.snapshot, run->info.snapshot);
+	fflush(stdout);
 }
 
 static void catch_interrupts(void)
@@ -272,17 +312,15 @@ int command_train(int argc, char **argv)
 	if (st)
 		return command_fail(st);
 	if (arguments.help) {
-		printf("tarn train CONFIG | --plan FILE [key=value ...] [--json] [--max-steps N] [--resume FILE] [--lockdown]\n");
+		print_command_help("train");
 		return 0;
 	}
 	catch_interrupts();
 	st = open_run(&run, &arguments);
 	if (st)
 		return command_fail(st);
-	if (!run.json) {
-		print_plan_summary(run.session);
-		fflush(stdout);
-	}
+	if (!run.json)
+		print_start(&run, &arguments);
 	st = train(&run);
 	if (!st && run.json)
 		st = print_result_json(&run);
@@ -293,7 +331,8 @@ int command_train(int argc, char **argv)
 		command_fail(st);
 	if (!st && interrupted && !run.metrics.finished) {
 		fprintf(stderr, "tarn: stopped after step %llu%s%s\n", (unsigned long long)run.metrics.step,
-			run.info.snapshot[0] ? "; go on with --resume " : "", run.info.snapshot);
+			run.info.snapshot[0] ? "; go on with --resume " : "; nothing was saved: train.snapshot is not set",
+			run.info.snapshot);
 		st = TARN_EINTERRUPTED;
 	}
 	tarn_close(run.session);
@@ -309,7 +348,7 @@ int command_eval(int argc, char **argv)
 	if (st)
 		return command_fail(st);
 	if (arguments.help) {
-		printf("tarn eval CONFIG | --plan FILE --weights SNAPSHOT [key=value ...] [--json]\n");
+		print_command_help("eval");
 		return 0;
 	}
 	if (!arguments.options.resume_path) {
@@ -317,13 +356,14 @@ int command_eval(int argc, char **argv)
 		return TARN_EINVAL;
 	}
 	arguments.override[arguments.options.overrides++] = "train.snapshot="; /* nothing is saved, no folder made */
+	arguments.options.weights_only = true;
 	st = open_run(&run, &arguments);
 	if (!st)
 		st = evaluate(&run);
+	if (!st && !run.evaluation.samples)
+		st = tarn_fail(TARN_EINVAL, "eval: the configuration has no test set; see data.test_inputs or data.test_samples");
 	if (!st && run.json)
 		st = print_result_json(&run);
-	else if (!st && !run.evaluation.samples)
-		printf("the configuration has no test set\n");
 	tarn_close(run.session);
 	return st ? command_fail(st) : 0;
 }

@@ -235,6 +235,8 @@ static size_t build_header(struct snapshot *snapshot, const struct snapshot_posi
 	out = put(out,
 		  "\"tarn.step\":\"%" PRIu64 "\",\"tarn.seed\":\"%" PRIu64 "\",\"tarn.checksum\":\"%016" PRIx64 "\",",
 		  position->step, position->seed, checksum);
+	out = put(out, "\"tarn.batch_size\":\"%" PRIu32 "\",\"tarn.samples\":\"%" PRIu32 "\",", position->batch_size,
+		  position->samples);
 	out = put(out, "\"tarn.position_checksum\":\"%016" PRIx64 "\",",
 		  snapshot_position_checksum(position, checksum));
 	out = put(out, "\"tarn.config\":");

@@ -19,6 +19,8 @@ struct snapshot_position {
 	uint64_t step;         /* steps done */
 	uint32_t epoch, batch; /* the next batch to train on */
 	uint64_t seed;
+	/* What the place in the epoch refers to: a run with others cannot go on from it. */
+	uint32_t batch_size, samples; /* data.batch; training samples */
 };
 
 struct snapshot;

@@ -87,13 +87,14 @@ static enum tarn_status read_number(const struct snapshot_file *file, const char
 
 uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum)
 {
-	const uint64_t number[] = { position->step, position->seed, position->epoch, position->batch };
+	const uint64_t number[] = { position->step,	 position->seed,       position->epoch,
+				    position->batch, position->batch_size, position->samples };
 	return XXH64(number, sizeof number, checksum);
 }
 
 static enum tarn_status read_metadata(struct snapshot_file *file)
 {
-	uint64_t version, epoch, batch, position;
+	uint64_t version, epoch, batch, batch_size, samples, position;
 	enum tarn_status st = read_number(file, "tarn.version", 10, UINT64_MAX, &version);
 	if (!st && version != 1)
 		st = tarn_fail(TARN_EFORMAT,
@@ -103,6 +104,10 @@ static enum tarn_status read_metadata(struct snapshot_file *file)
 		st = read_number(file, "tarn.epoch", 10, UINT32_MAX, &epoch);
 	if (!st)
 		st = read_number(file, "tarn.batch", 10, UINT32_MAX, &batch);
+	if (!st)
+		st = read_number(file, "tarn.batch_size", 10, UINT32_MAX, &batch_size);
+	if (!st)
+		st = read_number(file, "tarn.samples", 10, UINT32_MAX, &samples);
 	if (!st)
 		st = read_number(file, "tarn.step", 10, UINT64_MAX, &file->position.step);
 	if (!st)
@@ -115,6 +120,8 @@ static enum tarn_status read_metadata(struct snapshot_file *file)
 		return st;
 	file->position.epoch = (uint32_t)epoch;
 	file->position.batch = (uint32_t)batch;
+	file->position.batch_size = (uint32_t)batch_size;
+	file->position.samples = (uint32_t)samples;
 	if (position != snapshot_position_checksum(&file->position, file->checksum))
 		return tarn_fail(TARN_EFORMAT, "%s: damaged: the position in the metadata does not match its checksum",
 				 file->path);

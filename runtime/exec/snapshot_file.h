@@ -26,7 +26,7 @@ struct snapshot_file {
 };
 
 /*
- * XXH64, seeded with the checksum of the data, of step, seed, epoch and batch as u64: a damaged position must not pass
+ * XXH64, seeded with the checksum of the data, of step, seed, epoch, batch, batch size and samples as u64: a damaged position must not pass
  * for another one.
  */
 uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum);
