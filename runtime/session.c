@@ -38,6 +38,7 @@ struct tarn_session {
 	uint64_t total_steps;   /* of the learning rate's schedule */
 	uint64_t resumed_steps; /* done before this session */
 	uint32_t batches;       /* in an epoch */
+	const volatile int *stop;
 	bool finished, plan_only;
 };
 
@@ -191,6 +192,12 @@ static enum tarn_status open_data(struct tarn_session *session)
 	return st;
 }
 
+/* The null driver computes nothing, so there is nothing that a snapshot could keep. */
+static bool computes(const struct tarn_session *session)
+{
+	return strcmp(session->plan.driver, "null") != 0;
+}
+
 /* Where the run ends: train.max_steps may stop it before its last epoch. */
 static uint64_t last_step(const struct tarn_session *session)
 {
@@ -208,6 +215,7 @@ static void count_steps(struct tarn_session *session)
 		epochs = 1;
 	session->total_steps = epochs ? epochs * session->batches : limit;
 	session->finished = session->position.step >= last_step(session);
+	session->metrics.step = session->position.step;
 }
 
 /* The beginning, or where the snapshot stopped. A place in an epoch means nothing for other data or another batch. */
@@ -264,7 +272,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
-	if (!st && config->train.snapshot[0])
+	if (!st && config->train.snapshot[0] && computes(session))
 		st = prepare_snapshot(config->train.snapshot);
 	if (!st)
 		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
@@ -291,6 +299,7 @@ enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_sessi
 		return tarn_fail(TARN_ENOMEM, "host memory: cannot get a session");
 	host_arena_init(&session->arena);
 	session->plan_only = options->plan_only;
+	session->stop = options->stop;
 	enum tarn_status st;
 	if (options->plan_path) {
 		st = load_plan(session, options);
@@ -476,6 +485,9 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 		sum.samples += batch.samples;
 		sum.loss += metrics.loss * batch.samples;
 		sum.accuracy += metrics.accuracy * batch.samples;
+		if (!st && session->stop && *session->stop)
+			st = tarn_fail(TARN_EINTERRUPTED, "stopped after %u of %u test samples", sum.samples,
+				       session->test.samples);
 	}
 	if (st)
 		return st;
@@ -488,6 +500,8 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 enum tarn_status tarn_save(struct tarn_session *session, const char *path)
 {
 	enum tarn_status st = check_running(session);
+	if (!st && !computes(session))
+		st = tarn_fail(TARN_EUNSUPPORTED, "the null driver computes no weights: there is nothing to save");
 	return st ? st : snapshot_save(session->snapshot, path, &session->position);
 }
 
@@ -544,7 +558,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,
-					 .snapshot = session->config.train.snapshot,
+					 .snapshot = computes(session) ? session->config.train.snapshot : "",
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,

@@ -42,6 +42,7 @@ struct tarn_options {
 	void *arena;                 /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;        /* its size */
 	bool lockdown;               /* after boot the process may map no more memory (Linux seccomp) */
+	const volatile int *stop;    /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
 	bool poison;                 /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
 	bool plan_only;              /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
 };
@@ -83,10 +84,13 @@ TARN_API void tarn_close(struct tarn_session *session);
 
 /* One training step. After `finished` further calls do nothing and return TARN_OK with the same metrics. */
 TARN_API enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *metrics);
-/* The whole test set. samples 0 when there is none. */
+/* The whole test set. samples 0 when there is none. TARN_EINTERRUPTED when *options.stop became nonzero. */
 TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *evaluation);
 
-/* Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. */
+/*
+ * Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. TARN_EDIVERGED when
+ * a weight is not finite, TARN_EUNSUPPORTED on the null driver, which computes none: what is there is kept.
+ */
 TARN_API enum tarn_status tarn_save(struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash);
 

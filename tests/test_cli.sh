@@ -163,6 +163,37 @@ snapshot_folder() {
 	! "$tarn" train "$directory/net.yaml" --json "train.snapshot=$directory/new" | grep step
 }
 
+# A signal before the first step leaves what is on disk alone; one in an evaluation ends it, and the weights are saved.
+early_and_late_signals() {
+	local before status=0 pid
+	cp "$directory/net.safetensors" "$directory/keep.safetensors"
+	before=$(sha256sum <"$directory/keep.safetensors")
+	"$tarn" train "$directory/net.yaml" "train.snapshot=$directory/keep.safetensors" data.batch=36 --json &
+	pid=$!
+	kill -TERM $pid
+	wait $pid || true
+	[ "$(sha256sum <"$directory/keep.safetensors")" = "$before" ]
+	"$tarn" train "$directory/net.yaml" "train.snapshot=$directory/late.safetensors" data.test_samples=4000000 \
+		--max-steps 1 --json >"$directory/late.json" 2>"$directory/late.err" &
+	pid=$!
+	while [ ! -s "$directory/late.json" ]; do sleep 0.05; done
+	kill -INT $pid
+	wait $pid || status=$?
+	[ $status = 0 ]
+	grep -q 'broken off' "$directory/late.err"
+	[ "$(field "$directory/late.json" test_accuracy)" = None ]
+	[ -s "$directory/late.safetensors" ]
+}
+
+# The reader of the log goes away: the run ends, the snapshot is there, the exit code says that lines were lost.
+broken_pipe() {
+	local status=0
+	"$tarn" train "$directory/net.yaml" "train.snapshot=$directory/pipe.safetensors" --json > >(head -c 1 >/dev/null) \
+		2>/dev/null || status=$?
+	[ $status = 5 ] || [ $status = 0 ] # 0: the pipe took everything before its reader left
+	"$tarn" eval "$directory/net.yaml" --weights "$directory/pipe.safetensors"
+}
+
 usage() {
 	"$tarn" help >/dev/null
 	"$tarn" help config | grep -q memory.budget
@@ -186,7 +217,9 @@ usage() {
 
 null_driver() {
 	"$tarn" plan "$directory/net.yaml" device.driver=null data.batch=36 --json >/dev/null
-	"$tarn" train "$directory/net.yaml" device.driver=null --json --max-steps 3 train.snapshot= >"$directory/null.json"
+	"$tarn" train "$directory/net.yaml" device.driver=null --json --max-steps 3 \
+		"train.snapshot=$directory/null.safetensors" >"$directory/null.json"
+	[ ! -e "$directory/null.safetensors" ] # nothing was computed, nothing is worth keeping
 	[ "$(field "$directory/null.json" steps)" = 3 ]
 }
 
@@ -204,6 +237,8 @@ expect "output that cannot be written is an error" full_output
 expect "eval gives train's accuracy" evaluation
 expect "SIGINT stops cleanly" interrupt
 expect "the snapshot's folder is there before the first step" snapshot_folder
+expect "signals during boot and evaluation lose nothing" early_and_late_signals
+expect "a broken pipe loses no weights" broken_pipe
 expect "help, info and bad arguments" usage
 expect "the null driver plans and runs" null_driver
 finish

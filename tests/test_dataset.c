@@ -421,7 +421,7 @@ START_TEST(reads_float_targets)
 	npy_config();
 	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
-			"targets of mean_squared_error are <f4");
+			"targets of mean_squared_error are float32 (<f4); save y.astype");
 	write_npy("labels", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", six_floats, 16);
 	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
 	ck_assert_uint_eq(dataset.shape.target_rank, 1);

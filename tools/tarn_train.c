@@ -32,7 +32,7 @@ struct run {
 	bool json, terminal;
 };
 
-static volatile sig_atomic_t interrupted;
+static volatile int interrupted;
 
 static void note_interrupt(int signal_number)
 {
@@ -149,6 +149,7 @@ static void print_progress(struct run *run, bool last_of_epoch)
 
 static enum tarn_status evaluate(struct run *run)
 {
+	run->evaluation.samples = 0;
 	enum tarn_status st = tarn_evaluate(run->session, &run->evaluation);
 	const struct tarn_evaluation *e = &run->evaluation;
 	if (st || !e->samples || run->json)
@@ -202,7 +203,11 @@ static enum tarn_status train(struct run *run)
 	}
 	if (!st && !evaluated && !interrupted)
 		st = evaluate(run);
-	if (!st)
+	if (st == TARN_EINTERRUPTED) { /* the weights are those of the last step all the same */
+		fprintf(stderr, "tarn: the evaluation was broken off\n");
+		st = TARN_OK;
+	}
+	if (!st && run->steps)
 		st = save(run);
 	return st;
 }
@@ -287,18 +292,24 @@ static void catch_interrupts(void)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	/* A reader that goes away must not end the run: the lines are lost, the snapshot is not, and the exit code says so. */
+	signal(SIGPIPE, SIG_IGN);
 }
 
-static enum tarn_status open_run(struct run *run, const struct arguments *arguments)
+static enum tarn_status open_run(struct run *run, struct arguments *arguments)
 {
 	static char output[1 << 16];
 	setvbuf(stdout, output, _IOFBF, sizeof output); /* before boot, so that printing never allocates */
 	run->json = arguments->json;
 	run->terminal = !arguments->json && isatty(STDOUT_FILENO);
 	run->start_ms = now_ms();
+	arguments->options.stop = &interrupted;
 	enum tarn_status st = tarn_open(&arguments->options, &run->session);
 	if (st)
 		return st;
+	/* Only now: during boot there is nothing to save, and a signal ends the process at once. */
+	catch_interrupts();
 	run->boot_ms = now_ms() - run->start_ms;
 	tarn_plan_info(run->session, &run->info);
 	return TARN_OK;
@@ -315,7 +326,6 @@ int command_train(int argc, char **argv)
 		print_command_help("train");
 		return 0;
 	}
-	catch_interrupts();
 	st = open_run(&run, &arguments);
 	if (st)
 		return command_fail(st);

@@ -24,9 +24,33 @@ static const struct unused_rule {
 	{ "data.test_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
+	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 };
 
-/* A choice made on the command line sets the file's keys aside, and a key given there may come before its choice. */
+/* A choice made on the command line sets the file's keys aside: `node` is of the file and depends on it. */
+static bool set_aside(const struct yaml_node *root, const char *choice, const struct yaml_node *node)
+{
+	return config_on_command_line(config_node(root, choice)) && !config_on_command_line(node);
+}
+
+/* Keys whose effect depends on more than one choice. */
+static enum tarn_status check_unused_more(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *classes = config_node(root, "data.classes"),
+			       *norms = config_node(root, "optimizer.decay_norms");
+	bool files = config->data.type == DATA_IDX || config->data.type == DATA_NPY;
+	if (classes && files && config->network.loss == LOSS_MEAN_SQUARED_ERROR &&
+	    !set_aside(root, "data.type", classes) && !set_aside(root, "network.loss", classes))
+		return yaml_fail_value(classes, "has no effect with network.loss: mean_squared_error; the file of "
+						"targets says how many values a sample has");
+	if (norms && config->optimizer.weight_decay <= 0 && !set_aside(root, "optimizer.weight_decay", norms))
+		return yaml_fail_value(norms, "has no effect with optimizer.weight_decay: 0; give a weight_decay above "
+					      "0, or leave it out");
+	return TARN_OK;
+}
+
+/* A key given on the command line may come before its choice there. */
 static enum tarn_status check_unused(const struct yaml_node *root, const struct config *config)
 {
 	for (size_t i = 0; i < sizeof unused_rules / sizeof *unused_rules; i++) {
@@ -34,8 +58,7 @@ static enum tarn_status check_unused(const struct yaml_node *root, const struct 
 		const struct yaml_node *node = config_node(root, rule->path);
 		const struct config_key *choice = config_find_key(rule->choice);
 		uint32_t value = *(const uint32_t *)((const char *)config + choice->offset);
-		bool aside = config_on_command_line(config_node(root, rule->choice)) && !config_on_command_line(node);
-		if (!node || aside || rule->values >> value & 1)
+		if (!node || set_aside(root, rule->choice, node) || rule->values >> value & 1)
 			continue;
 		char needed[64] = "";
 		size_t used = 0;
@@ -46,7 +69,7 @@ static enum tarn_status check_unused(const struct yaml_node *root, const struct 
 		return yaml_fail_value(node, "has no effect with %s: %s; it belongs to %s", rule->choice,
 				       choice->choices[value], needed);
 	}
-	return TARN_OK;
+	return check_unused_more(root, config);
 }
 
 static enum tarn_status check_network(const struct config *config)

@@ -273,8 +273,9 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 			       *drop = config_node(root, "data.drop_last");
 	uint32_t means = config->data.mean.count, stds = config->data.std.count;
 	if (means != stds)
-		return yaml_fail_value(std ? std : mean, "data.mean has %u values and data.std has %u; give as many",
-				       means, stds);
+		return yaml_fail_value(std ? std : mean, "has %u value%s, but data.%s has %u; give as many of both",
+				       std ? stds : means, (std ? stds : means) == 1 ? "" : "s", std ? "mean" : "std",
+				       std ? means : stds);
 	bool counted = config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
 	if (counted && config->data.drop_last && config->data.samples < config->data.batch)
 		return yaml_fail_value(drop,
@@ -283,8 +284,9 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
 	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
 	if (inputs != labels && test)
-		return yaml_fail_value(test,
-				       "data.test_inputs and data.test_labels must both name a file or both be empty");
+		return yaml_fail_value(test, "is empty, but data.test_%s names %s; both name a file, or both are \"\"",
+				       inputs ? "inputs" : "labels",
+				       inputs ? config->data.test_inputs : config->data.test_labels);
 	return TARN_OK;
 }
 

@@ -424,6 +424,27 @@ static enum tarn_status read_file(FILE *file, const char *path, struct host_aren
 	return TARN_OK;
 }
 
+/*
+ * Files of this program that are no configuration: a plan begins with PLAN_MAGIC (plan/plan.h), a snapshot with the
+ * length of its header and the header's brace (exec/safetensors.h). Both have zero bytes there, which no text has.
+ */
+static enum tarn_status refuse_foreign(const char *path, const char *text, size_t bytes)
+{
+	static const char plan[] = { 'T', 'A', 'R', 'N', 'P', 'L', 'A', 'N' };
+	if (bytes > 12 && !memcmp(text, plan, sizeof plan) && !text[11])
+		return tarn_fail(TARN_EINVAL, "%s: this is a plan file, not a configuration; run it with --plan %s", path,
+				 path);
+	uint64_t length = 0;
+	for (size_t i = 8; bytes > 8 && i-- > 0;)
+		length = length << 8 | (uint8_t)text[i];
+	if (bytes > 8 && text[8] == '{' && !text[7] && length <= bytes - 8)
+		return tarn_fail(TARN_EINVAL,
+				 "%s: this is a snapshot (safetensors), not a configuration; --resume takes it, beside a "
+				 "configuration or a plan",
+				 path);
+	return TARN_OK;
+}
+
 enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct yaml_node **root)
 {
 	FILE *file = fopen(path, "rb");
@@ -433,5 +454,7 @@ enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct ya
 	size_t bytes = 0;
 	enum tarn_status st = read_file(file, path, arena, &text, &bytes);
 	fclose(file);
+	if (!st)
+		st = refuse_foreign(path, text, bytes);
 	return st ? st : yaml_parse(text, bytes, path, arena, root);
 }

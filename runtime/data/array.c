@@ -21,17 +21,11 @@ static const struct {
 	[ARRAY_U8] = { "|u1", 1 },  [ARRAY_I8] = { "|i1", 1 },  [ARRAY_U16] = { "<u2", 2 },
 	[ARRAY_I16] = { "<i2", 2 }, [ARRAY_U32] = { "<u4", 4 }, [ARRAY_I32] = { "<i4", 4 },
 	[ARRAY_U64] = { "<u8", 8 }, [ARRAY_I64] = { "<i8", 8 }, [ARRAY_F32] = { "<f4", 4 },
+	[ARRAY_OTHER] = { "", 1 },
 };
-#define TYPES (sizeof types / sizeof types[0])
-
 size_t array_type_bytes(uint32_t type)
 {
 	return types[type].bytes;
-}
-
-const char *array_type_name(uint32_t type)
-{
-	return types[type].name;
 }
 
 /* Sets header->bytes; refuses dimensions of 0 and products that no file can hold. */
@@ -79,6 +73,7 @@ enum tarn_status idx_parse(const uint8_t *head, size_t bytes, struct array_heade
 				 bytes);
 	memset(header, 0, sizeof *header);
 	header->type = head[2] == IDX_U8 ? ARRAY_U8 : ARRAY_F32;
+	snprintf(header->name, sizeof header->name, "IDX type 0x%02X", head[2]);
 	header->big_endian = head[2] == IDX_F32;
 	header->rank = head[3];
 	for (uint32_t i = 0; i < header->rank; i++) {
@@ -170,20 +165,16 @@ static enum tarn_status take_string(struct cursor *c, char *text, size_t size)
 
 static enum tarn_status parse_descr(struct cursor *c, struct array_header *header)
 {
-	char text[16];
 	skip_blanks(c);
 	if (c->at < c->end && *c->at == '[')
-		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: structured dtype");
-	enum tarn_status st = take_string(c, text, sizeof text);
+		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: structured dtype; save one plain array a file");
+	enum tarn_status st = take_string(c, header->name, sizeof header->name);
 	if (st)
 		return st;
-	for (uint32_t type = 0; type < TYPES; type++) {
-		if (!strcmp(text, types[type].name)) {
-			header->type = type;
-			return TARN_OK;
-		}
-	}
-	return tarn_fail(TARN_EUNSUPPORTED, "unsupported: dtype %s", text);
+	header->type = 0;
+	while (header->type < ARRAY_OTHER && strcmp(header->name, types[header->type].name))
+		header->type++;
+	return TARN_OK;
 }
 
 static enum tarn_status parse_order(struct cursor *c)
@@ -360,11 +351,5 @@ enum tarn_status array_open(struct data_stream *stream, const char *path, bool n
 	if (st)
 		return st;
 	st = npy ? npy_parse(head, bytes, header) : idx_parse(head, bytes, header);
-	if (st == TARN_EUNSUPPORTED) {
-		/* "unsupported: dtype <f8 in FILE": what, then where. */
-		char sentence[TARN_ERROR_BYTES];
-		snprintf(sentence, sizeof sentence, "%s", tarn_error());
-		return tarn_fail(st, "%s in %s", sentence, path);
-	}
 	return st ? tarn_fail_prefix(st, "%s", path) : stream_expect_room(stream, header->bytes);
 }

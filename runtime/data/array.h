@@ -13,7 +13,8 @@
 
 #include "data/stream.h"
 
-enum array_type { ARRAY_U8, ARRAY_I8, ARRAY_U16, ARRAY_I16, ARRAY_U32, ARRAY_I32, ARRAY_U64, ARRAY_I64, ARRAY_F32 };
+enum array_type { ARRAY_U8, ARRAY_I8, ARRAY_U16, ARRAY_I16, ARRAY_U32, ARRAY_I32, ARRAY_U64, ARRAY_I64, ARRAY_F32,
+		  ARRAY_OTHER };
 
 /* Samples, and at most as many dimensions as a sample may have (graph/build.h). */
 #define ARRAY_MAX_RANK 6
@@ -21,7 +22,8 @@ enum array_type { ARRAY_U8, ARRAY_I8, ARRAY_U16, ARRAY_I16, ARRAY_U32, ARRAY_I32
 #define ARRAY_MAX_HEADER ((size_t)4096)
 
 struct array_header {
-	uint32_t type;   /* enum array_type */
+	uint32_t type;   /* enum array_type; ARRAY_OTHER: none that is read here, only `name` says which */
+	char name[16];   /* of the type, as the file writes it: "<f4"; "IDX type 0x0D" */
 	bool big_endian; /* IDX floats */
 	uint32_t rank;   /* at least 1 */
 	uint32_t dim[ARRAY_MAX_RANK];
@@ -29,8 +31,6 @@ struct array_header {
 };
 
 size_t array_type_bytes(uint32_t type);
-/* As NumPy writes it: "<f4". */
-const char *array_type_name(uint32_t type);
 
 /* How long the whole header is, from its first 4 (IDX) or 12 (npy) bytes. */
 enum tarn_status idx_header_bytes(const uint8_t *head, size_t bytes, size_t *header_bytes);

@@ -40,6 +40,65 @@ static enum tarn_status check_splits(const struct sample_shape *train, const str
 	return TARN_OK;
 }
 
+static bool multiply(const uint32_t *dim, uint32_t rank, uint64_t *product)
+{
+	*product = 1;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!bytes_mul(*product, dim[i], product))
+			return false;
+	return true;
+}
+
+/* The values of `samples` samples and of their targets, in bytes, are numbers that a machine can address. */
+static enum tarn_status check_size(const struct sample_shape *shape, uint32_t samples)
+{
+	uint64_t elements, target_elements, bytes;
+	if (!multiply(shape->dim, shape->rank, &elements) ||
+	    !multiply(shape->target_dim, shape->target_rank, &target_elements))
+		return tarn_fail(TARN_EINVAL, "data.shape: the dimensions multiply to more than 2^64");
+	if (!bytes_mul(elements, (uint64_t)samples * sizeof(float), &bytes) ||
+	    !bytes_mul(target_elements, (uint64_t)samples * sizeof(float), &bytes))
+		return tarn_fail(TARN_EINVAL, "data.samples: %u samples are more than the machine can address", samples);
+	return TARN_OK;
+}
+
+/* One value for all channels, or one a channel. */
+static enum tarn_status check_list(const char *key, const struct real_list *list, uint32_t channels, bool positive)
+{
+	if (list->count > 1 && list->count != channels)
+		return tarn_fail(TARN_EDATA, "%s has %u values; samples have %u channel%s, so %s needed", key,
+				 list->count, channels, channels == 1 ? "" : "s",
+				 channels == 1 ? "1 is" : "1, or one a channel, are");
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!isfinite(list->item[i]) || (positive && list->item[i] <= 0))
+			return tarn_fail(TARN_EINVAL, "%s: value %u is %g; it must be a finite number%s", key, i + 1,
+					 list->item[i], positive ? " above 0" : "");
+	return TARN_OK;
+}
+
+static enum tarn_status check_augmentation(const struct config *config, const struct sample_shape *shape)
+{
+	if ((!config->data.shift && !config->data.flip) || shape->rank == 3)
+		return TARN_OK;
+	char text[SHAPE_TEXT];
+	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples are %s",
+			 shape_format(shape->dim, shape->rank, text, sizeof text));
+}
+
+/* All that can be said of a configuration and its samples without reading them: planning and opening ask the same. */
+static enum tarn_status check_samples(const struct config *config, const struct sample_shape *shape, uint32_t train,
+				      uint32_t test)
+{
+	enum tarn_status st = check_size(shape, train > test ? train : test);
+	if (!st)
+		st = check_augmentation(config, shape);
+	if (!st)
+		st = check_list("data.mean", &config->data.mean, shape->dim[shape->rank - 1], false);
+	if (!st)
+		st = check_list("data.std", &config->data.std, shape->dim[shape->rank - 1], true);
+	return st;
+}
+
 enum tarn_status dataset_describe(const struct config *config, struct host_arena *arena, uint32_t *train_samples,
 				  uint32_t *test_samples, struct sample_shape *shape)
 {
@@ -52,33 +111,13 @@ enum tarn_status dataset_describe(const struct config *config, struct host_arena
 	host_arena_release(arena, mark);
 	if (!st && n_test)
 		st = check_splits(&train, &test);
+	if (!st)
+		st = check_samples(config, &train, n_train, n_test);
 	if (st)
 		return st;
 	*train_samples = n_train;
 	*test_samples = n_test;
 	*shape = train;
-	return TARN_OK;
-}
-
-static bool multiply(const uint32_t *dim, uint32_t rank, uint64_t *product)
-{
-	*product = 1;
-	for (uint32_t i = 0; i < rank; i++)
-		if (!bytes_mul(*product, dim[i], product))
-			return false;
-	return true;
-}
-
-/* One value for all channels, or one a channel. */
-static enum tarn_status check_list(const char *key, const struct real_list *list, uint32_t channels, bool positive)
-{
-	if (list->count > 1 && list->count != channels)
-		return tarn_fail(TARN_EDATA, "%s has %u values; samples have %u channels, so 1 or %u are needed", key,
-				 list->count, channels, channels);
-	for (uint32_t i = 0; i < list->count; i++)
-		if (!isfinite(list->item[i]) || (positive && list->item[i] <= 0))
-			return tarn_fail(TARN_EINVAL, "%s: value %u is %g; it must be a finite number%s", key, i + 1,
-					 list->item[i], positive ? " above 0" : "");
 	return TARN_OK;
 }
 
@@ -108,11 +147,6 @@ static enum tarn_status prepare_bytes(struct dataset *dataset, const float *mean
 static enum tarn_status prepare_normalisation(struct dataset *dataset, struct host_arena *arena)
 {
 	const struct config *config = dataset->config;
-	enum tarn_status st = check_list("data.mean", &config->data.mean, dataset->channels, false);
-	if (!st)
-		st = check_list("data.std", &config->data.std, dataset->channels, true);
-	if (st)
-		return st;
 	float *mean = HOST_ARRAY(arena, dataset->channels, float);
 	float *std = HOST_ARRAY(arena, dataset->channels, float);
 	float *padding = HOST_ARRAY(arena, dataset->channels, float);
@@ -136,13 +170,13 @@ static enum tarn_status prepare_normalisation(struct dataset *dataset, struct ho
 	return TARN_OK;
 }
 
-static enum tarn_status check_augmentation(const struct config *config, const struct sample_shape *shape)
+/* For dimensions that check_size has seen. */
+static uint64_t elements_of(const uint32_t *dim, uint32_t rank)
 {
-	if ((!config->data.shift && !config->data.flip) || shape->rank == 3)
-		return TARN_OK;
-	char text[SHAPE_TEXT];
-	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples are %s",
-			 shape_format(shape->dim, shape->rank, text, sizeof text));
+	uint64_t product = 1;
+	for (uint32_t i = 0; i < rank; i++)
+		product *= dim[i];
+	return product;
 }
 
 enum tarn_status dataset_open(const struct config *config, enum data_split split, struct host_arena *arena,
@@ -157,12 +191,8 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->config = config;
 	dataset->shape = shape;
 	dataset->channels = shape.dim[shape.rank - 1];
-	if (!multiply(shape.dim, shape.rank, &dataset->sample_elements) ||
-	    !multiply(shape.target_dim, shape.target_rank, &dataset->target_elements))
-		return tarn_fail(TARN_EINVAL, "data.shape: the dimensions multiply to more than 2^64");
-	st = check_augmentation(config, &shape);
-	if (st)
-		return st;
+	dataset->sample_elements = elements_of(shape.dim, shape.rank);
+	dataset->target_elements = elements_of(shape.target_dim, shape.target_rank);
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;

@@ -49,6 +49,7 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 
 /*
  * Only what planning needs: samples of both splits and the sample's shape, from the headers, without reading the data.
+ * Whatever headers and configuration tell is checked here, so that a plan is refused for the same reasons as a run.
  */
 enum tarn_status dataset_describe(const struct config *config, struct host_arena *arena, uint32_t *train_samples,
 				  uint32_t *test_samples, struct sample_shape *shape);

@@ -3,6 +3,7 @@
 
 #include "data/array.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,27 +14,41 @@ struct split_files {
 	const char *inputs, *targets; /* paths; NULL: the split has none */
 };
 
-/* "directory/name" unless the name is absolute. */
-static enum tarn_status join(const struct config *config, const char *name, struct host_arena *arena, const char **path)
-{
-	const char *directory = config->data.directory;
-	bool alone = name[0] == '/' || !directory || !*directory;
-	char *text = alone ? host_arena_text(arena, name) : host_arena_printf(arena, "%s/%s", directory, name);
-	if (!text)
-		return TARN_ENOMEM;
-	*path = text;
-	if (!access(text, F_OK))
-		return TARN_OK;
-	return tarn_fail(TARN_EIO, "%s: no such file%s", text,
-			 strstr(text, FASHION_MNIST)
-				 ? "; the Debian package dataset-fashion-mnist brings Fashion-MNIST (apt install "
-				   "dataset-fashion-mnist)"
-				 : "; see data.directory");
-}
-
 static bool is_set(const char *text)
 {
 	return text && *text;
+}
+
+/* Which key names the file, where it was looked for, and what may help. `directory` NULL: the name says it all. */
+static enum tarn_status fail_absent(const struct config *config, const char *path, const char *key, const char *directory)
+{
+	const char *help = "";
+	if (config->data.type == DATA_IDX && strstr(path, FASHION_MNIST))
+		help = "; the Debian package dataset-fashion-mnist brings Fashion-MNIST (apt install "
+		       "dataset-fashion-mnist)";
+	else if (directory && access(directory, F_OK))
+		help = ", which does not exist either";
+	if (!directory)
+		return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it%s", path, key, help);
+	return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it, in data.directory %s%s", path, key, directory,
+			 help);
+}
+
+/* "directory/name" unless the name is absolute. */
+static enum tarn_status join(const struct config *config, const char *key, const char *name, struct host_arena *arena,
+			     const char **path)
+{
+	const char *directory = config->data.directory;
+	if (name[0] == '/' || !is_set(directory))
+		directory = NULL;
+	char *text = directory ? host_arena_printf(arena, "%s/%s", directory, name) : host_arena_text(arena, name);
+	if (!text)
+		return TARN_ENOMEM;
+	*path = text;
+	/* Whatever else is wrong with the file, opening it will say. */
+	if (!access(text, F_OK) || (errno != ENOENT && errno != ENOTDIR))
+		return TARN_OK;
+	return fail_absent(config, text, key, directory);
 }
 
 static enum tarn_status find_files(const struct config *config, enum data_split split, struct host_arena *arena,
@@ -42,25 +57,53 @@ static enum tarn_status find_files(const struct config *config, enum data_split 
 	bool train = split == SPLIT_TRAIN;
 	const char *inputs = train ? config->data.train_inputs : config->data.test_inputs;
 	const char *targets = train ? config->data.train_labels : config->data.test_labels;
-	const char *name = train ? "train" : "test";
+	const char *inputs_key = train ? "train_inputs" : "test_inputs";
+	const char *targets_key = train ? "train_labels" : "test_labels";
 	*files = (struct split_files){ NULL, NULL };
 	if (!is_set(inputs) && !is_set(targets) && !train)
 		return TARN_OK;
 	if (!is_set(inputs))
-		return tarn_fail(TARN_EINVAL, "data.%s_inputs is not set; it names a file in data.directory", name);
+		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", inputs_key);
 	if (!is_set(targets))
-		return tarn_fail(TARN_EINVAL, "data.%s_labels is not set; it names a file in data.directory", name);
-	enum tarn_status st = join(config, inputs, arena, &files->inputs);
-	return st ? st : join(config, targets, arena, &files->targets);
+		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", targets_key);
+	enum tarn_status st = join(config, inputs_key, inputs, arena, &files->inputs);
+	return st ? st : join(config, targets_key, targets, arena, &files->targets);
+}
+
+/* What the three kinds of files may hold, in the words of each format, and how NumPy converts to it. */
+static const struct role {
+	const char *npy, *convert, *idx;
+} inputs_role = { "inputs are float32 (<f4) or bytes (|u1)", "x.astype('float32')", "inputs are bytes or floats" },
+  labels_role = { "labels of cross_entropy are integers (|u1, |i1, <u2, <i2, <u4, <i4, <u8, <i8)",
+		  "y.astype('int64')", "labels of cross_entropy are bytes (type 0x08)" },
+  targets_role = { "targets of mean_squared_error are float32 (<f4)", "y.astype('float32')",
+		   "targets of mean_squared_error are floats (type 0x0D)" };
+
+static enum tarn_status fail_type(const struct config *config, const char *path, const struct array_header *header,
+				  const struct role *role)
+{
+	if (config->data.type == DATA_IDX)
+		return tarn_fail(TARN_EUNSUPPORTED, "%s: %s is not supported: %s", path, header->name, role->idx);
+	return tarn_fail(TARN_EUNSUPPORTED, "%s: dtype %s is not supported: %s; save %s", path, header->name, role->npy,
+			 role->convert);
+}
+
+static bool is_input_type(uint32_t type)
+{
+	return type == ARRAY_U8 || type == ARRAY_F32;
+}
+
+static bool is_label_type(uint32_t type)
+{
+	return type != ARRAY_F32 && type != ARRAY_OTHER;
 }
 
 /* Sample dimensions of an array: all but the first. */
 static enum tarn_status input_shape(const struct config *config, const char *path, const struct array_header *header,
 				    struct sample_shape *shape)
 {
-	if (header->type != ARRAY_U8 && header->type != ARRAY_F32)
-		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: dtype %s in %s; inputs are |u1 or <f4",
-				 array_type_name(header->type), path);
+	if (!is_input_type(header->type))
+		return fail_type(config, path, header, &inputs_role);
 	shape->rank = header->rank > 1 ? header->rank - 1 : 1;
 	shape->dim[0] = 1;
 	for (uint32_t i = 1; i < header->rank; i++)
@@ -85,18 +128,15 @@ static enum tarn_status target_shape(const struct config *config, const char *pa
 {
 	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
 		if (header->type != ARRAY_F32)
-			return tarn_fail(TARN_EUNSUPPORTED,
-					 "unsupported: dtype %s in %s; targets of mean_squared_error are <f4",
-					 array_type_name(header->type), path);
+			return fail_type(config, path, header, &targets_role);
 		shape->target_rank = header->rank > 1 ? header->rank - 1 : 1;
 		shape->target_dim[0] = 1;
 		for (uint32_t i = 1; i < header->rank; i++)
 			shape->target_dim[i - 1] = header->dim[i];
 		return TARN_OK;
 	}
-	if (header->type == ARRAY_F32)
-		return tarn_fail(TARN_EUNSUPPORTED,
-				 "unsupported: dtype <f4 in %s; labels of cross_entropy are integers", path);
+	if (!is_label_type(header->type))
+		return fail_type(config, path, header, &labels_role);
 	if (header->rank != 1)
 		return tarn_fail(TARN_EDATA, "%s: labels have %u dimensions; one number a sample is expected", path,
 				 header->rank);
@@ -267,7 +307,8 @@ static enum tarn_status fill_inputs(struct dataset *dataset, const char *path, s
 	struct array_header header = { 0 };
 	void *data = NULL;
 	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
-	if (!st && header.bytes != dataset->samples * dataset->sample_elements * array_type_bytes(header.type))
+	if (!st && (!is_input_type(header.type) ||
+		    header.bytes != dataset->samples * dataset->sample_elements * array_type_bytes(header.type)))
 		st = changed(path);
 	if (!st)
 		st = read_array(&stream, &header, dataset->sample_elements, arena, &data);
@@ -284,9 +325,11 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 	struct data_stream stream;
 	struct array_header header;
 	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
-	if (!st && header.bytes != dataset->samples * dataset->target_elements * array_type_bytes(header.type))
+	bool values = dataset->config->network.loss == LOSS_MEAN_SQUARED_ERROR;
+	if (!st && (!(values ? header.type == ARRAY_F32 : is_label_type(header.type)) ||
+		    header.bytes != dataset->samples * dataset->target_elements * array_type_bytes(header.type)))
 		st = changed(path);
-	if (!st && dataset->config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+	if (!st && values) {
 		void *data = NULL;
 		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
 		dataset->targets = data;

@@ -176,11 +176,9 @@ enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struc
 {
 	const struct config *config = dataset->config;
 	bool regression = config->network.loss == LOSS_MEAN_SQUARED_ERROR;
-	uint64_t total, target_total;
-	if (!bytes_mul(dataset->samples, dataset->sample_elements, &total) ||
-	    !bytes_mul(dataset->samples, dataset->target_elements, &target_total))
-		return tarn_fail(TARN_EINVAL, "data.samples: %u samples are more than the machine can address",
-				 dataset->samples);
+	/* dataset_describe made sure that these fit. */
+	uint64_t total = dataset->samples * dataset->sample_elements;
+	uint64_t target_total = dataset->samples * dataset->target_elements;
 	float *values = HOST_ARRAY(arena, total, float);
 	int32_t *labels = regression ? NULL : HOST_ARRAY(arena, dataset->samples, int32_t);
 	float *targets = regression ? HOST_ARRAY(arena, target_total, float) : NULL;

@@ -50,6 +50,8 @@ static enum tarn_status read_header(struct snapshot_file *file, struct host_aren
 	enum tarn_status st = snapshot_file_read(file, 0, &length, sizeof length);
 	if (st)
 		return st;
+	if (!memcmp(&length, PLAN_MAGIC, sizeof length))
+		return tarn_fail(TARN_EFORMAT, "%s: is a plan file, not a snapshot; run it with --plan", file->path);
 	uint64_t room = file->file_bytes - SAFETENSORS_LENGTH_BYTES;
 	if (length < 2 || length > room || length > SAFETENSORS_MAX_HEADER)
 		return tarn_fail(TARN_EFORMAT,

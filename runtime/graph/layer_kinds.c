@@ -239,7 +239,9 @@ void layers_help(FILE *out)
 	fprintf(out, "%-16s %s\n", "repeat", "the same layers several times, under NAME1/, NAME2/, ...");
 	fprintf(out, "    %-14s %s\n", "count", "how many times; integer; required");
 	fprintf(out, "    %-14s %s\n", "layers", "list of layers; required");
-	fprintf(out, "    %-14s %s\n\n", "name", "prefix of the names inside");
+	fprintf(out, "    %-14s %s\n\n", "name",
+		"prefix of the names inside; default: repeat1_, repeat2_, ..., so that the first\n"
+		"                   relu of the second repetition of the first repeat is repeat1_2/relu1");
 	fprintf(out, "Every layer may also have\n");
 	fprintf(out, "    %-14s %s\n", "name", "unique; default: kind and number, relu2");
 	fprintf(out, "    %-14s %s\n", "inputs", "names of earlier layers, or `input`; default: the layer before");

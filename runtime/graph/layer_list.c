@@ -1,11 +1,13 @@
 /* layer_list.c - see layer_list.h. */
 #include "graph/layer_list.h"
 #include "graph/layer_kinds.h"
+#include "graph/layer_words.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -77,10 +79,73 @@ static const struct built *find_built(const struct builder *b, const char *name)
 	return NULL;
 }
 
+/* A full name as it may be written in the scope: without the prefixes that its repetitions put in front. */
+static const char *name_in_scope(const struct scope *scope, const char *name)
+{
+	for (; scope; scope = scope->outer)
+		if (!strncmp(name, scope->prefix, strlen(scope->prefix)))
+			return name + strlen(scope->prefix);
+	return name;
+}
+
+/*
+ * The layer whose name is nearest to the text: its full name or any end of it ("conv" for "repeat1_2/conv"), newest
+ * first. NULL: none is near. *status tells about memory.
+ */
+static const char *nearest_built(const struct builder *b, const struct scope *scope, const char *text,
+				 enum tarn_status *status)
+{
+	size_t count = 1;
+	for (uint32_t i = 0; i < b->count; i++)
+		for (const char *at = b->built[i].name; at; at = strchr(at, '/'), at += at != NULL)
+			count++;
+	const char **names = HOST_ARRAY(b->scratch, count, const char *);
+	uint32_t *layer = HOST_ARRAY(b->scratch, count, uint32_t);
+	if (!names || !layer) {
+		*status = TARN_ENOMEM;
+		return NULL;
+	}
+	uint32_t used = 1;
+	names[0] = "input";
+	for (uint32_t i = b->count; i-- > 0;)
+		for (const char *at = b->built[i].name; at; at = strchr(at, '/'), at += at != NULL) {
+			layer[used] = i;
+			names[used++] = at;
+		}
+	const char *near = nearest_name(text, names, used);
+	for (uint32_t i = 1; near && i < used; i++)
+		if (names[i] == near)
+			return name_in_scope(scope, b->built[layer[i]].name);
+	return near;
+}
+
+/* No layer has the name: the nearest one, or else the newest ones, written as they may be in this scope. */
+static enum tarn_status fail_name(const struct builder *b, const struct scope *scope, const struct yaml_node *node)
+{
+	enum tarn_status st = TARN_OK;
+	char shown[YAML_SHOWN], list[256] = "input";
+	yaml_shown(node->text, shown, sizeof shown);
+	const char *near = nearest_built(b, scope, node->text, &st);
+	if (st)
+		return st;
+	if (near)
+		return yaml_fail(node, "no earlier layer is named %s; did you mean %s?", shown, near);
+	const uint32_t most = 6, first = b->count > most ? b->count - most : 0;
+	size_t end = strlen(list);
+	for (uint32_t i = first; i < b->count; i++) {
+		const char *name = name_in_scope(scope, b->built[i].name);
+		if (end + strlen(name) + 3 < sizeof list)
+			end += (size_t)snprintf(list + end, sizeof list - end, ", %s", name);
+	}
+	return yaml_fail(node, "no earlier layer is named %s; here one may write %s%s", shown, list,
+			 first ? " and older ones" : "");
+}
+
 /* A name as the user wrote it refers to the innermost scope that has it. NULL: none has; *status tells why. */
 static const struct built *resolve(const struct builder *b, const struct scope *scope, const struct yaml_node *node,
 				   enum tarn_status *status)
 {
+	const struct scope *innermost = scope;
 	for (; scope; scope = scope->outer) {
 		const char *full = host_arena_printf(b->scratch, "%s%s", scope->prefix, node->text);
 		if (!full) {
@@ -91,18 +156,7 @@ static const struct built *resolve(const struct builder *b, const struct scope *
 		if (built)
 			return built;
 	}
-	const char **names = HOST_ARRAY(b->scratch, b->count + 1, const char *);
-	if (!names) {
-		*status = TARN_ENOMEM;
-		return NULL;
-	}
-	names[0] = "input";
-	for (uint32_t i = 0; i < b->count; i++)
-		names[i + 1] = b->built[i].name;
-	const char *near = nearest_name(node->text, names, b->count + 1);
-	char shown[YAML_SHOWN];
-	*status = yaml_fail(node, "no earlier layer is named %s%s%s", yaml_shown(node->text, shown, sizeof shown),
-			    near ? "; did you mean " : "", near ? near : "");
+	*status = fail_name(b, innermost, node);
 	return NULL;
 }
 
@@ -159,6 +213,9 @@ static enum tarn_status fail_kind(const struct yaml_node *node, const char *word
 		name[count++] = layer_kinds[k].name;
 	const char *near = nearest_name(word, name, count);
 	yaml_shown(word, shown, sizeof shown);
+	char advice[LAYER_ADVICE];
+	if (layer_kind_advice(word, advice))
+		return yaml_fail_key(node, "there is no layer kind %s; %s", shown, advice);
 	if (near)
 		return yaml_fail_key(node, "there is no layer kind %s; did you mean %s?", shown, near);
 	return yaml_fail_key(node, "there is no layer kind %s; `tarn help layers` lists them", shown);
@@ -208,6 +265,9 @@ static enum tarn_status fail_key(const struct yaml_node *child, const struct lay
 		name[4 + i] = kind->key[i].name;
 	const char *near = nearest_name(child->key, name, 4 + kind->keys);
 	yaml_shown(child->key, shown, sizeof shown);
+	char advice[LAYER_ADVICE];
+	if (layer_key_advice(child, name, 4 + kind->keys, advice))
+		return yaml_fail_key(child, "%s has no key %s; %s", kind->name, shown, advice);
 	if (near)
 		return yaml_fail_key(child, "%s has no key %s; did you mean %s?", kind->name, shown, near);
 	return yaml_fail_key(child, "%s has no key %s; `tarn help layers` lists them", kind->name, shown);
@@ -238,6 +298,22 @@ static enum tarn_status read_pair(const struct yaml_node *node, const struct lay
 	return st ? st : read_integer(node->first->next, key, &out[1]);
 }
 
+static enum tarn_status read_padding(const struct yaml_node *node, const struct layer_key *key,
+				     struct layer_value *value)
+{
+	char shown[YAML_SHOWN];
+	bool word = node->kind == YAML_SCALAR && isalpha((unsigned char)node->text[0]);
+	value->same = word && !strcmp(node->text, "same");
+	if (value->same)
+		return TARN_OK;
+	if (word && !strcasecmp(node->text, "valid"))
+		return yaml_fail_value(node, "\"%s\" is written padding: 0", yaml_shown(node->text, shown, sizeof shown));
+	if (word)
+		return yaml_fail_value(node, "\"%s\" is no padding; write a number, [height, width] or same",
+				       yaml_shown(node->text, shown, sizeof shown));
+	return read_pair(node, key, value->pair);
+}
+
 static enum tarn_status read_value(const struct yaml_node *node, const struct layer_key *key, struct layer_value *value)
 {
 	bool yes = false;
@@ -246,8 +322,7 @@ static enum tarn_status read_value(const struct yaml_node *node, const struct la
 	case LAYER_COUNT:
 		return read_integer(node, key, &value->pair[0]);
 	case LAYER_PADDING:
-		value->same = node->kind == YAML_SCALAR && !strcmp(node->text, "same");
-		return value->same ? TARN_OK : read_pair(node, key, value->pair);
+		return read_padding(node, key, value);
 	case LAYER_PAIR:
 		return read_pair(node, key, value->pair);
 	case LAYER_REAL:
@@ -445,6 +520,17 @@ static enum tarn_status open_scope(struct builder *b, const struct scope *outer,
 	return scope->unnamed ? TARN_OK : TARN_ENOMEM;
 }
 
+static enum tarn_status fail_repeat_key(const struct yaml_node *child, const char *const *keys, uint32_t count)
+{
+	char shown[YAML_SHOWN], advice[LAYER_ADVICE];
+	yaml_shown(child->key, shown, sizeof shown);
+	if (layer_key_advice(child, keys, count, advice))
+		return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s; %s", shown, advice);
+	const char *near = nearest_name(child->key, keys, count);
+	return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s%s%s%s", shown,
+			     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
 static enum tarn_status build_repeat(struct builder *b, const struct scope *scope, struct entry *entry)
 {
 	static const char *const keys[] = { "count", "layers", "name" };
@@ -454,12 +540,10 @@ static enum tarn_status build_repeat(struct builder *b, const struct scope *scop
 	if (!options || options->kind != YAML_MAP)
 		return yaml_fail_key(entry->node, "repeat is written as repeat: {count: 3, layers: [...]}");
 	for (const struct yaml_node *child = options->first; child; child = child->next) {
-		const char *near = nearest_name(child->key, keys, 3);
 		for (index = 0; index < 3 && strcmp(keys[index], child->key); index++)
 			;
 		if (index == 3)
-			return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s%s%s",
-					     child->key, near ? "; did you mean " : "", near ? near : "");
+			return fail_repeat_key(child, keys, 3);
 	}
 	const struct yaml_node *count_node = yaml_find(options, "count"), *layers = yaml_find(options, "layers");
 	entry->name = yaml_find(options, "name");

@@ -12,6 +12,14 @@ const struct tensor *shape_in(const struct shape_call *call, uint32_t index)
 	return &call->graph->tensor[call->input[index]];
 }
 
+/* True for the names that layers get by default, such as conv2d1 or block/conv2d12: they say the kind already. */
+static bool says_kind(const char *name, const char *kind)
+{
+	const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+	size_t length = strlen(kind);
+	return !strncmp(last, kind, length) && !last[length + strspn(last + length, "0123456789")];
+}
+
 /* "conv1: conv2d: <sentence>" */
 enum tarn_status shape_fail(const struct shape_call *call, const char *format, ...)
 {
@@ -20,6 +28,8 @@ enum tarn_status shape_fail(const struct shape_call *call, const char *format, .
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
+	if (says_kind(call->name, call->row->name))
+		return tarn_fail(TARN_EINVAL, "%s: %s", call->name, sentence);
 	return tarn_fail(TARN_EINVAL, "%s: %s: %s", call->name, call->row->name, sentence);
 }
 

@@ -30,6 +30,10 @@
 #define LABEL_CHARACTER 5.9
 #define TEXT_CHARACTER 7.4
 #define TAG_CHARACTER 7.9
+/* Longer names get an ellipsis. A tag of so many characters leaves room for the budget's text beside it. */
+#define TAG_CHARACTERS 48
+#define TITLE_CHARACTERS 56
+#define HOVER_CHARACTERS 100
 
 struct drawing {
 	const struct plan *plan;
@@ -61,7 +65,9 @@ static const char style[] =
 	".persistent{fill:#94a3b8}.activation{fill:#60a5fa}.gradient{fill:#fb923c}.recomputed{fill:#2dbd8c}"
 	".workspace{fill:#c084fc}\n"
 	".b{stroke:#ffffff;stroke-width:.7}.b:hover{stroke:#0f172a;stroke-width:1.5}\n"
-	".name{font-size:10px;fill:#0f172a;pointer-events:none}\n"
+	".name{font-size:10px;fill:#0f172a;pointer-events:none;paint-order:stroke;stroke:#ffffff;stroke-width:3;"
+	"stroke-opacity:.8;stroke-linejoin:round}\n"
+	".arena{stroke:#0f172a;stroke-width:.8}\n"
 	".halo{fill:none;stroke:#ffffff;stroke-width:4;stroke-opacity:.75;stroke-linejoin:round;pointer-events:none}\n"
 	".live{fill:none;stroke:#0f172a;stroke-width:1.6;stroke-linejoin:round;pointer-events:none}\n"
 	".budget{stroke:#dc2626;stroke-width:1.6;stroke-dasharray:8 5}.budget-text{font-size:13px;font-weight:600;"
@@ -94,13 +100,19 @@ static double nice_below(double value)
 
 static bool budget_fits(const struct drawing *d)
 {
-	return (double)d->plan->budget_bytes <= 1.5 * (double)d->program->height_bytes;
+	return (double)d->plan->budget_bytes <= 1.5 * (double)d->plan->arena_bytes;
+}
+
+/* Another program or the packing of this one may need more than this program's peak. */
+static bool arena_differs(const struct drawing *d)
+{
+	return d->plan->arena_bytes != d->buffers.peak_bytes;
 }
 
 static void choose_scales(struct drawing *d)
 {
 	static const char *const names[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-	double top = (double)d->program->height_bytes;
+	double top = (double)d->plan->arena_bytes;
 	if (budget_fits(d) && (double)d->plan->budget_bytes > top)
 		top = (double)d->plan->budget_bytes;
 	if (top < 1)
@@ -116,18 +128,17 @@ static void choose_scales(struct drawing *d)
 
 /* ---- frame and axes ------------------------------------------------------------------------------------------- */
 
-/* The value of "name=" in the config lines; `size` bytes at most. */
-static void run_name(const struct plan *plan, char *name, size_t size)
+/* The value of "name=" in the config lines, as long as a title may be. */
+static void run_name(const struct plan *plan, char name[SVG_SHORT])
 {
+	char whole[SVG_SHORT];
 	const char *line = plan->config_lines;
 	while (line && strncmp(line, "name=", 5)) {
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}
-	if (line)
-		snprintf(name, size, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);
-	else
-		snprintf(name, size, "plan");
+	snprintf(whole, sizeof whole, "%.*s", line ? (int)strcspn(line + 5, "\n") : 4, line ? line + 5 : "plan");
+	svg_shorten(whole, TITLE_CHARACTERS, name);
 }
 
 static const char *program_words(uint32_t kind)
@@ -140,18 +151,17 @@ static const char *program_words(uint32_t kind)
 static void draw_heading(const struct drawing *d)
 {
 	const struct program *program = d->program;
-	char name[64], title[160], subtitle[320], peak[BYTES_TEXT], height[BYTES_TEXT],
+	char name[SVG_SHORT], title[SVG_SHORT + 100], subtitle[320], peak[BYTES_TEXT], arena[BYTES_TEXT],
 		budget[BYTES_TEXT] = "unlimited";
-	run_name(d->plan, name, sizeof name);
+	run_name(d->plan, name);
 	snprintf(title, sizeof title, "%s: %s, batch %u", name, program_words(program->kind), program->batch);
 	if (d->plan->budget_bytes != UINT64_MAX)
 		bytes_format(d->plan->budget_bytes, budget, sizeof budget);
 	snprintf(subtitle, sizeof subtitle,
-		 "driver %s, %u threads  \u00b7  peak %s  \u00b7  arena %s  \u00b7  budget %s  \u00b7  %u "
-		 "instructions, %u of them "
-		 "recomputed",
+		 "driver %s, %u threads  \u00b7  peak %s of this program, arena %s  \u00b7  budget %s  \u00b7  %u "
+		 "instructions, %u of them recomputed",
 		 d->plan->driver, d->plan->threads, bytes_format(d->buffers.peak_bytes, peak, sizeof peak),
-		 bytes_format(program->height_bytes, height, sizeof height), budget, program->instructions,
+		 bytes_format(d->plan->arena_bytes, arena, sizeof arena), budget, program->instructions,
 		 d->buffers.recomputed);
 	svg_text(d->out, "title", LEFT, 42, title);
 	svg_text(d->out, "subtitle", LEFT, 66, subtitle);
@@ -177,6 +187,11 @@ static void draw_legend(const struct drawing *d)
 	svg_line(d->out, "live", x, 98, x + 18, 98);
 	svg_text(d->out, "legend", x + 25, 102.5, "live bytes");
 	x += 25 + TEXT_CHARACTER * 10 + 22;
+	if (arena_differs(d)) {
+		svg_line(d->out, "arena", x, 98, x + 18, 98);
+		svg_text(d->out, "legend", x + 25, 102.5, "arena");
+		x += 25 + TEXT_CHARACTER * 5 + 22;
+	}
 	if (d->plan->budget_bytes == UINT64_MAX)
 		return;
 	svg_line(d->out, "budget", x, 98, x + 22, 98);
@@ -266,16 +281,21 @@ static bool fits_inside(struct svg_box box, const char *label)
 
 static void draw_large(const struct drawing *d, const struct plan_buffer *buffer, struct svg_box box)
 {
-	char hover[320], classes[32], bytes[BYTES_TEXT], offset[BYTES_TEXT];
-	const char *name = buffer_name(d, buffer);
+	char hover[2 * SVG_SHORT + 200], classes[32], bytes[BYTES_TEXT], offset[BYTES_TEXT];
+	char short_name[SVG_SHORT], short_layer[SVG_SHORT];
 	const char *layer = buffer->op == OP_NONE ? "kept for the whole run" : op_name(&d->program->graph, buffer->op);
 	const char *op = buffer->op == OP_NONE ? "" : op_row(d->program->graph.op[buffer->op].kind)->name;
-	snprintf(hover, sizeof hover, "%.100s (%s); %.100s%s%s; %s at %s; instructions %u to %u", name,
-		 kinds[buffer->kind].label, layer, *op ? ", " : "", op,
-		 bytes_format(buffer->bytes, bytes, sizeof bytes), bytes_format(buffer->offset, offset, sizeof offset),
+	snprintf(hover, sizeof hover, "%s (%s); %s%s%s; %s at %s; instructions %u to %u",
+		 svg_shorten(buffer_name(d, buffer), HOVER_CHARACTERS, short_name), kinds[buffer->kind].label,
+		 svg_shorten(layer, HOVER_CHARACTERS, short_layer), *op ? ", " : "", op, bytes_format(buffer->bytes, bytes, sizeof bytes), bytes_format(buffer->offset, offset, sizeof offset),
 		 buffer->first, buffer->end - 1);
 	snprintf(classes, sizeof classes, "b %s", kinds[buffer->kind].class);
 	svg_rectangle(d->out, classes, box, hover);
+}
+
+static void draw_name(const struct drawing *d, const struct plan_buffer *buffer, struct svg_box box)
+{
+	const char *name = buffer_name(d, buffer);
 	/* The whole name where it fits, else its last part; the hover text has all of it. */
 	const char *slash = strrchr(name, '/'), *label = fits_inside(box, name) ? name : slash ? slash + 1 : name;
 	if (fits_inside(box, label))
@@ -327,14 +347,20 @@ static void draw_small(const struct drawing *d, uint32_t kind)
 		fputs("\"/>\n", d->out);
 }
 
-static void draw_buffers(const struct drawing *d)
+static void draw_each_large(const struct drawing *d,
+			    void (*part)(const struct drawing *, const struct plan_buffer *, struct svg_box))
 {
 	for (uint32_t b = 0; b < d->buffers.count; b++) {
 		const struct plan_buffer *buffer = &d->buffers.buffer[b];
 		struct svg_box box = box_of(d, buffer);
 		if (buffer->first < buffer->end && !is_small(box))
-			draw_large(d, buffer, box);
+			part(d, buffer, box);
 	}
+}
+
+static void draw_buffers(const struct drawing *d)
+{
+	draw_each_large(d, draw_large);
 	for (uint32_t kind = 0; kind < BUFFER_KINDS; kind++)
 		draw_small(d, kind);
 }
@@ -361,6 +387,14 @@ static void draw_live_as(const struct drawing *d, const char *class)
 static double budget_y(const struct drawing *d)
 {
 	return budget_fits(d) ? y_of(d, (double)d->plan->budget_bytes) : TOP;
+}
+
+/* How high the arena is for all programs, where that is not this one's peak. */
+static void draw_arena(const struct drawing *d)
+{
+	double y = y_of(d, (double)d->plan->arena_bytes);
+	if (arena_differs(d))
+		svg_line(d->out, "arena", LEFT, y, LEFT + PLOT_WIDTH, y);
 }
 
 static double peak_x(const struct drawing *d)
@@ -404,13 +438,13 @@ static void draw_peak(const struct drawing *d)
 		return;
 	uint32_t step = d->buffers.peak_instruction;
 	double x = peak_x(d), y = y_of(d, (double)d->buffers.peak_bytes), top = tag_top(d, y);
-	char text[120], bytes[BYTES_TEXT];
-	snprintf(text, sizeof text, "peak %s at instruction %u, %.24s",
+	char text[SVG_SHORT + 80], bytes[BYTES_TEXT], name[SVG_SHORT];
+	snprintf(text, sizeof text, "peak %s at instruction %u, %s",
 		 bytes_format(d->buffers.peak_bytes, bytes, sizeof bytes), step,
-		 op_name(&d->program->graph, d->program->instruction[step].op));
+		 svg_shorten(op_name(&d->program->graph, d->program->instruction[step].op), TAG_CHARACTERS, name));
 	double width = TAG_CHARACTER * (double)svg_length(text) + 18;
-	/* The first 190 pixels belong to the budget's text when it stands at the left. */
-	double left = peak_is_early(d) ? x + 12 : fmax(x - width - 12, LEFT + 190);
+	/* 190 pixels at the other end belong to the budget's text; a long tag stands above its point instead. */
+	double left = peak_is_early(d) ? fmin(x + 12, LEFT + PLOT_WIDTH - 190 - width) : fmax(x - width - 12, LEFT + 190);
 	svg_line(d->out, "peak-line", LEFT, y, LEFT + PLOT_WIDTH, y);
 	fprintf(d->out, "<circle class=\"peak\" cx=\"%.2f\" cy=\"%.2f\" r=\"5\"/>\n", x, y);
 	fprintf(d->out, "<rect class=\"tag\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"23\" rx=\"4\"/>\n", left,
@@ -436,6 +470,9 @@ static void draw_all(const struct drawing *d)
 	svg_rectangle(d->out, "frame", (struct svg_box){ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT }, NULL);
 	draw_live_as(d, "halo");
 	draw_live_as(d, "live");
+	/* Above the line, so that it runs behind them. */
+	draw_each_large(d, draw_name);
+	draw_arena(d);
 	draw_budget(d);
 	draw_peak(d);
 	fputs("</svg>\n", d->out);

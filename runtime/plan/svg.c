@@ -66,6 +66,24 @@ size_t svg_length(const char *text)
 	return count;
 }
 
+const char *svg_shorten(const char *text, size_t most, char out[SVG_SHORT])
+{
+	static const char ellipsis[] = "\u2026";
+	const unsigned char *at = (const unsigned char *)text;
+	bool cut = svg_length(text) > most;
+	size_t used = 0;
+	for (size_t i = 0; *at && i < (cut ? most - 1 : most); i++) {
+		size_t length = sequence_length(at), bytes = length ? length : 1;
+		if (used + bytes + sizeof ellipsis > SVG_SHORT)
+			break;
+		memcpy(out + used, at, bytes);
+		used += bytes;
+		at += bytes;
+	}
+	snprintf(out + used, SVG_SHORT - used, "%s", *at ? ellipsis : "");
+	return out;
+}
+
 void svg_rectangle(FILE *out, const char *classes, struct svg_box box, const char *hover)
 {
 	fprintf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", classes, box.x, box.y,

@@ -19,6 +19,10 @@ void svg_escape(FILE *out, const char *text, size_t most);
 /* Number of characters (not bytes) of the text. */
 size_t svg_length(const char *text);
 
+/* The text with at most `most` characters, the last one an ellipsis where it is longer. Returns `out`. */
+#define SVG_SHORT 400
+const char *svg_shorten(const char *text, size_t most, char out[SVG_SHORT]);
+
 /* `classes` are those of the style sheet; the box gets a hover text when `hover` is not NULL. */
 void svg_rectangle(FILE *out, const char *classes, struct svg_box box, const char *hover);
 void svg_line(FILE *out, const char *classes, double x1, double y1, double x2, double y2);
