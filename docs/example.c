@@ -10,18 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char configuration[] = "name: example\n"
-				    "memory: {budget: 256 KiB}\n"
-				    "data: {type: synthetic, shape: [12, 12, 1], classes: 4, batch: 16, samples: 256, test_samples: 64}\n"
-				    "layers:\n"
-				    "- conv2d: {channels: 8, kernel: 3, padding: same}\n"
-				    "- batch_norm\n"
-				    "- relu\n"
-				    "- max_pool: 2\n"
-				    "- flatten\n"
-				    "- dense: 4\n"
-				    "optimizer: {type: adamw, learning_rate: 1e-2}\n"
-				    "train: {epochs: 5}\n";
+static const char configuration[] =
+	"name: example\n"
+	"memory: {budget: 256 KiB}\n"
+	"data: {type: synthetic, shape: [12, 12, 1], classes: 4, batch: 16, samples: 256, test_samples: 64}\n"
+	"layers:\n"
+	"- conv2d: {channels: 8, kernel: 3, padding: same}\n"
+	"- batch_norm\n"
+	"- relu\n"
+	"- max_pool: 2\n"
+	"- flatten\n"
+	"- dense: 4\n"
+	"optimizer: {type: adamw, learning_rate: 1e-2}\n"
+	"train: {epochs: 5}\n";
 
 static int fail(const char *what)
 {

@@ -6,8 +6,8 @@
  * read, synchronize. Nothing after the last bind allocates, on the host or on the device, as far as the driver's own
  * code is concerned.
  *
- * Offsets and sizes are bytes in the device's one arena. A kernel choice is a pure function of the op's signature (kind,
- * attributes, shapes), the number of threads and the workspace cap, so that results do not depend on the plan.
+ * Offsets and sizes are bytes in the device's one arena. A kernel choice is a pure function of the op's signature
+ * (kind, attributes, shapes), the number of threads and the workspace cap, so that results do not depend on the plan.
  */
 #ifndef TARN_DRIVER_H
 #define TARN_DRIVER_H
@@ -21,13 +21,13 @@ struct bound_instr; /* a kernel with resolved addresses; private to the driver, 
 
 struct device {
 	const struct driver_ops *ops;
-	void *state;         /* private to the driver */
+	void *state; /* private to the driver */
 	uint64_t arena_bytes;
 	struct host_arena *host; /* boot memory, borrowed for the device's life */
 };
 
 struct device_options {
-	uint32_t threads; /* 0: all cores */
+	uint32_t threads;       /* 0: all cores */
 	uint64_t workspace_cap; /* largest workspace that a library kernel may ask for; UINT64_MAX: no limit */
 };
 
@@ -49,9 +49,9 @@ struct driver_ops {
 	enum tarn_status (*compile)(struct device *device, const struct graph *graph, uint32_t op,
 				    struct kernel **kernel, struct kernel_info *info);
 	/*
-	 * Boot, once: the arena, `bytes` long, one reservation with guard pages around it, every page touched and filled with
-	 * 0xFF. `memory` not NULL: the caller's own region, at least `bytes` + TARN_ALIGNMENT - 1 long; the arena starts at its
-	 * first aligned byte.
+	 * Boot, once: the arena, `bytes` long, one reservation with guard pages around it, every page touched and
+	 * filled with 0xFF. `memory` not NULL: the caller's own region, at least `bytes` + TARN_ALIGNMENT - 1 long; the
+	 * arena starts at its first aligned byte.
 	 */
 	enum tarn_status (*reserve)(struct device *device, uint64_t bytes, void *memory);
 	/* Boot: resolves addresses. operand_offset: inputs, then outputs, as in the graph. */

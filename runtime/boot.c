@@ -20,8 +20,7 @@ static double thread_cpu_ms(void)
 
 /* Stage 1, 2: the graphs of every program that the data ask for. */
 static enum tarn_status add_program(const struct config *config, const struct sample_shape *shape,
-				    enum program_kind kind, uint32_t batch, struct host_arena *arena,
-				    struct plan *plan)
+				    enum program_kind kind, uint32_t batch, struct host_arena *arena, struct plan *plan)
 {
 	struct program *program = &plan->program[plan->programs];
 	uint32_t loss, output;
@@ -63,7 +62,8 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	if (st)
 		return st;
 	if (config->data.batch > train_samples)
-		return tarn_fail(TARN_EINVAL, "data.batch is %u but there are only %u training samples; lower it to at most %u",
+		return tarn_fail(TARN_EINVAL,
+				 "data.batch is %u but there are only %u training samples; lower it to at most %u",
 				 config->data.batch, train_samples, train_samples);
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
 	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
@@ -138,13 +138,14 @@ static enum tarn_status refuse_budget(const struct config *config, const struct 
 					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
 	if (batch > 1)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
-	return tarn_fail(TARN_EBUDGET,
-			 "%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
-			 "%llu bytes (%s)%s",
-			 config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
-			 (unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
-			 (unsigned long long)plan->min_budget_bytes,
-			 bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
+	return tarn_fail(
+		TARN_EBUDGET,
+		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
+		"%llu bytes (%s)%s",
+		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
+		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
+		(unsigned long long)plan->min_budget_bytes,
+		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
 }
 
 /* `auto` and `min` may use any schedule; the other strategies have one schedule each, and that is what they need. */

@@ -37,14 +37,14 @@ struct tarn_options {
 	const char *plan_path;       /* plan file made by `tarn plan -o` */
 	const char *const *override; /* "key=value" */
 	uint32_t overrides;
-	const char *resume_path;     /* snapshot to go on from; NULL: from the start */
-	bool weights_only;           /* resume_path is there to be evaluated: seed, batch and data may be others */
-	void *arena;                 /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
-	uint64_t arena_bytes;        /* its size */
-	bool lockdown;               /* after boot the process may map no more memory (Linux seccomp) */
-	const volatile int *stop;    /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
-	bool poison;                 /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
-	bool plan_only;              /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
+	const char *resume_path;  /* snapshot to go on from; NULL: from the start */
+	bool weights_only;        /* resume_path is there to be evaluated: seed, batch and data may be others */
+	void *arena;              /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
+	uint64_t arena_bytes;     /* its size */
+	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
+	const volatile int *stop; /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
+	bool poison;    /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
+	bool plan_only; /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
 };
 
 struct tarn_plan_info {
@@ -62,16 +62,16 @@ struct tarn_plan_info {
 };
 
 struct tarn_metrics {
-	uint64_t step;          /* steps done, this one included */
-	uint32_t epoch;         /* from 0 */
-	uint32_t batch, batches; /* in the epoch: done, and how many it has */
-	uint32_t samples;       /* of this step */
-	double loss;            /* mean over the samples of this step */
-	double accuracy;        /* of this step; NaN where the loss has no labels */
+	uint64_t step;                       /* steps done, this one included */
+	uint32_t epoch;                      /* from 0 */
+	uint32_t batch, batches;             /* in the epoch: done, and how many it has */
+	uint32_t samples;                    /* of this step */
+	double loss;                         /* mean over the samples of this step */
+	double accuracy;                     /* of this step; NaN where the loss has no labels */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
-	double wall_ms, cpu_ms; /* of this step, waiting for data included in wall_ms */
-	bool epoch_end;         /* this step was the last of its epoch */
-	bool finished;          /* train.epochs or train.max_steps is reached */
+	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
+	bool epoch_end;                      /* this step was the last of its epoch */
+	bool finished;                       /* train.epochs or train.max_steps is reached */
 };
 
 struct tarn_evaluation {
@@ -88,14 +88,15 @@ TARN_API enum tarn_status tarn_step(struct tarn_session *session, struct tarn_me
 TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *evaluation);
 
 /*
- * Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. TARN_EDIVERGED when
- * a weight is not finite, TARN_EUNSUPPORTED on the null driver, which computes none: what is there is kept.
+ * Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. TARN_EDIVERGED
+ * when a weight is not finite, TARN_EUNSUPPORTED on the null driver, which computes none: what is there is kept.
  */
 TARN_API enum tarn_status tarn_save(struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash);
 
 /* A tensor by name ("conv1/weight"), as it lies in the arena. bytes must equal its size. */
-TARN_API enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target, uint64_t bytes);
+TARN_API enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target,
+					   uint64_t bytes);
 TARN_API enum tarn_status tarn_write_tensor(struct tarn_session *session, const char *name, const void *source,
 					    uint64_t bytes);
 

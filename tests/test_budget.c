@@ -36,7 +36,8 @@ static void try_budgets(struct training *training, uint32_t slot, const char *wh
 		ck_assert_ok(training_run(training, &result));
 		assert_inside(&result, budget, what);
 		ck_assert_uint_le(result.touched_bytes, result.info.arena_bytes);
-		ck_assert_msg(result.info.min_budget_bytes == low, "%s: the smallest budget depends on the budget", what);
+		ck_assert_msg(result.info.min_budget_bytes == low, "%s: the smallest budget depends on the budget",
+			      what);
 		ck_assert_msg(result.hash == free_plan.hash, "%s: budget %llu changes the weights", what,
 			      (unsigned long long)budget);
 		if (i == 4)
@@ -102,7 +103,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("budget");
-	TCase *random = tcase_create("random"), *known = tcase_create("known"), *configs = tcase_create("configurations");
+	TCase *random = tcase_create("random"), *known = tcase_create("known"),
+	      *configs = tcase_create("configurations");
 	tcase_set_timeout(random, 120);
 	tcase_set_timeout(known, 120);
 	tcase_set_timeout(configs, 120);

@@ -382,8 +382,53 @@ END_TEST
 static const struct {
 	const char *layers, *sentence;
 } errors[] = {
-	{ "layers:\n  - conv: 3\n", "net.yaml:2:5: there is no layer kind conv" },
+	{ "layers:\n  - conv: 3\n", "net.yaml:2:5: there is no layer kind conv; did you mean conv2d?" },
 	{ "layers:\n  - conv2: {channels: 3}\n", "did you mean conv2d?" },
+	{ "layers:\n  - Convolution: {channels: 3}\n", "did you mean conv2d?" },
+	{ "layers:\n  - Linear: 3\n", "there is no layer kind Linear; did you mean dense?" },
+	{ "layers:\n  - fully_connected: 3\n", "did you mean dense?" },
+	{ "layers:\n  - fc: 3\n", "did you mean dense?" },
+	{ "layers:\n  - bn\n", "did you mean batch_norm?" },
+	{ "layers:\n  - BatchNorm2d\n", "did you mean batch_norm?" },
+	{ "layers:\n  - batchnorm\n", "did you mean batch_norm?" },
+	{ "layers:\n  - ReLU\n", "did you mean relu?" },
+	{ "layers:\n  - maxpool: 2\n", "did you mean max_pool?" },
+	{ "layers:\n  - AvgPool2d: 2\n", "did you mean avg_pool?" },
+	{ "layers:\n  - gap\n", "did you mean global_pool?" },
+	{ "layers:\n  - global_avg_pool\n", "did you mean global_pool?" },
+	{ "layers:\n  - softmax\n",
+	  "there is no layer kind softmax; the cross-entropy loss contains it: leave it out" },
+	{ "layers:\n  - log_softmax\n", "the cross-entropy loss contains it: leave it out" },
+	{ "layers:\n  - a_word_that_is_longer_than_all_synonyms\n", "`tarn help layers` lists them" },
+	{ "layers:\n  - dense: {units: 3}\n", "net.yaml:2:13: dense has no key units; did you mean features?" },
+	{ "layers:\n  - dense: {out_features: 3}\n", "did you mean features?" },
+	{ "layers:\n  - dense: {in_features: 3, features: 3}\n", "the layer before says it: leave it out" },
+	{ "layers:\n  - conv2d: {filters: 3}\n", "conv2d has no key filters; did you mean channels?" },
+	{ "layers:\n  - conv2d: {out_channels: 3}\n", "did you mean channels?" },
+	{ "layers:\n  - conv2d: {channels: 3, kernel_size: 3}\n", "did you mean kernel?" },
+	{ "layers:\n  - conv2d: {channels: 3, kernel: 3, Strides: 3}\n", "did you mean stride?" },
+	{ "layers:\n  - dropout: {p: 0.1}\n", "dropout has no key p; did you mean rate?" },
+	{ "layers:\n  - leaky_relu: {alpha: 0.1}\n", "did you mean slope?" },
+	{ "layers:\n  - elu: {slope: 0.1}\n", "did you mean alpha?" },
+	{ "layers:\n  - batch_norm: {eps: 0.1}\n", "did you mean epsilon?" },
+	{ "layers:\n  - dense: {features: 3, activation: ReLU}\n",
+	  "dense has no key activation; write it as the next layer: - relu" },
+	{ "layers:\n  - dense: {features: 3, activation: swish}\n", "write it as the next layer: - silu" },
+	{ "layers:\n  - dense: {features: 10, activation: softmax}\n", "the cross-entropy loss contains it" },
+	{ "layers:\n  - conv2d: {channels: 3, kernel: 3, padding: valid}\n",
+	  "conv2d.padding: \"valid\" is written padding: 0" },
+	{ "layers:\n  - conv2d: {channels: 3, kernel: 3, padding: full}\n",
+	  "\"full\" is no padding; write a number, [height, width] or same" },
+	{ "layers:\n  - repeat: {times: 2, layers: [relu]}\n", "not times; did you mean count?" },
+	/* Names of a repeat from outside, and from the inside. */
+	{ "layers:\n  - repeat: {count: 2, layers: [relu: {name: act}]}\n  - add: [input, act]\n",
+	  "no earlier layer is named act; did you mean repeat1_2/act?" },
+	{ "layers:\n  - repeat: {count: 2, layers: [relu]}\n  - add: [input, repeat1/relu1]\n",
+	  "did you mean repeat1_2/relu1?" },
+	{ "layers:\n  - repeat: {name: b, count: 2, layers: [relu: {name: first}, tanh: {inputs: firts}]}\n",
+	  "no earlier layer is named firts; did you mean first?" },
+	{ "layers:\n  - relu\n  - add: [input, something]\n",
+	  "no earlier layer is named something; here one may write input, relu1" },
 	{ "layers:\n  - dens\n", "there is no layer kind dens; did you mean dense?" },
 	{ "layers:\n  - conv2d: {chanels: 3, kernel: 1}\n", "conv2d has no key chanels; did you mean channels?" },
 	{ "layers:\n  - relu: {zebra: 3}\n", "net.yaml:2:12: relu has no key zebra; `tarn help layers` lists them" },
@@ -450,8 +495,9 @@ static const struct {
 	{ "layers:\n  - conv2d: {channels: 4, kernel: 3, groups: 2}\n",
 	  "3 input and 4 output channels cannot be divided" },
 	{ "layers:\n  - max_pool: {kernel: 2, padding: 2}\n", "padding of 2 and 2 must be smaller than the kernel" },
-	{ "layers:\n  - max_pool: 2\n  - add: [max_pool1, input]\n",
-	  "net.yaml:3:5: add1: add: input input has the shape" },
+	{ "layers:\n  - max_pool: 2\n  - add: [max_pool1, input]\n", "net.yaml:3:5: add1: input input has the shape" },
+	{ "layers:\n  - max_pool: 2\n  - add: {inputs: [max_pool1, input], name: both}\n",
+	  "net.yaml:3:5: both: add: input input has the shape" },
 	{ "layers:\n  - flatten\n  - max_pool: 2\n", "max_pool1: the input flatten1 has the shape 4x192" },
 	{ "layers:\n  - concat: {inputs: [input, input], axis: 4}\n", "axis 4 of a tensor with 4 dimensions" },
 	{ "layers:\n  - flatten\n  - relu\n", "has the shape 4x192; cross-entropy" },
@@ -611,8 +657,8 @@ END_TEST
 
 START_TEST(help_names_every_key)
 {
-	static const char *const words[] = { "conv2d",  "count_padding", "repeat",         "trainable",
-					     "weights", "hwc, chw",      "default kernel", "gelu_tanh" };
+	static const char *const words[] = { "conv2d",   "count_padding",  "repeat",    "trainable",      "weights",
+					     "hwc, chw", "default kernel", "gelu_tanh", "repeat1_2/relu1" };
 	char text[16384] = "";
 	FILE *out = fmemopen(text, sizeof text - 1, "w");
 	layers_help(out);

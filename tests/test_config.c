@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "config/yaml_tree.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -246,10 +247,12 @@ static const struct {
 	  "net.yaml:1:33: memory.keep: only has a meaning with memory.recompute: manual, but that is auto" },
 	{ "memory: {keep: a}\n" SMALLEST, NULL, "net.yaml:1:16: memory.keep: only has a meaning" },
 	{ "memory: {recompute: manual}\n" SMALLEST, NULL, "net.yaml:1:21: memory.recompute: manual needs memory.keep" },
-	{ "data: {type: idx, mean: [1, 2], std: [1]}\n" LAYERS, NULL, "data.mean has 2 values and data.std has 1" },
-	{ "data: {type: idx, mean: [1]}\n" LAYERS, NULL, "data.mean has 1 values and data.std has 0" },
+	{ "data: {type: idx, mean: [1, 2], std: [1]}\n" LAYERS, NULL,
+	  "net.yaml:1:38: data.std: has 1 value, but data.mean has 2; give as many of both" },
+	{ "data: {type: idx, mean: [1]}\n" LAYERS, NULL, "data.mean: has 1 value, but data.std has 0" },
 	{ "data: {type: idx, std: [0], mean: [0]}\n" LAYERS, NULL, "data.std[0]: 0 is out of range" },
-	{ "data: {type: idx, test_labels: ''}\n" LAYERS, NULL, "must both name a file or both be empty" },
+	{ "data: {type: idx, test_labels: ''}\n" LAYERS, NULL,
+	  "data.test_labels: is empty, but data.test_inputs names t10k-images-idx3-ubyte.gz; both name" },
 	{ "data: {type: hash, samples: 100, drop_last: yes}\n" LAYERS, NULL,
 	  "data.drop_last: 100 samples and a batch of 128 leave no full batch" },
 	{ "optimizer: {beta1: 0.5}\n" SMALLEST, NULL,
@@ -259,6 +262,13 @@ static const struct {
 	  "optimizer.schedule.step_factor: has no effect with optimizer.schedule.type: constant; it belongs to step" },
 	{ "data: {type: hash, directory: x}\n" LAYERS, NULL, "data.directory: has no effect with data.type: hash" },
 	{ "data: {type: idx, samples: 5}\n" LAYERS, NULL, "it belongs to synthetic or hash" },
+	{ "data: {type: hash, mean: [0], std: [1]}\n" LAYERS, NULL, "data.mean: has no effect with data.type: hash" },
+	{ "data: {type: npy, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL,
+	  "net.yaml:1:28: data.classes: has no effect with network.loss: mean_squared_error" },
+	{ SMALLEST "network: {loss: mse}\n", "data.classes=5", "command line: data.classes: has no effect" },
+	{ "optimizer: {decay_norms: no}\n" SMALLEST, NULL,
+	  "optimizer.decay_norms: has no effect with optimizer.weight_decay: 0" },
+	{ "optimizer: {decay_norms: no, weight_decay: 0}\n" SMALLEST, NULL, "optimizer.decay_norms: has no effect" },
 	{ "optimizer: {nesterov: yes, momentum: 0}\n" SMALLEST, NULL, "needs optimizer.momentum above 0" },
 	{ "train: {snapshot_every: 2}\n" SMALLEST, NULL, "train.snapshot_every: needs train.snapshot" },
 	/* Overrides. */
@@ -279,6 +289,56 @@ static const struct {
 START_TEST(test_refuses)
 {
 	refused(bad[_i].text, bad[_i].override, bad[_i].sentence);
+}
+END_TEST
+
+/* What the command line sets aside, or what has an effect after all. */
+START_TEST(test_keys_with_effect)
+{
+	parsed("data: {type: idx, mean: [0], std: [1], classes: 5}\n" LAYERS, "data.type=synthetic");
+	parsed("data: {type: idx, classes: 5}\n" LAYERS, "network.loss=mse");
+	parsed("data: {type: synthetic, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL);
+	parsed("optimizer: {decay_norms: no, weight_decay: 1e-4}\n" SMALLEST, "optimizer.weight_decay=0");
+	parsed("optimizer: {decay_norms: no}\n" SMALLEST, "optimizer.weight_decay=1e-4");
+}
+END_TEST
+
+/* Files of our own that are no configurations are recognised; text that only begins like one is read as text. */
+START_TEST(test_foreign_files)
+{
+	struct config config;
+	const char *path = testing_file("my.plan", PLAN_MAGIC "\1\0\0\0\0\0\0\0", 16);
+	ck_assert_fails(config_load(path, NULL, 0, &arena, &config), TARN_EINVAL, "my.plan: this is a plan file");
+	ck_assert_ptr_nonnull(strstr(tarn_error(), "run it with --plan"));
+	path = testing_file("my.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+	ck_assert_fails(config_load(path, NULL, 0, &arena, &config), TARN_EINVAL, "this is a snapshot (safetensors)");
+	path = testing_file("text.yaml", "TARNPLAN: {a: b}\n", 17);
+	ck_assert_fails(config_load(path, NULL, 0, &arena, &config), TARN_EINVAL, "unknown key \"TARNPLAN\"");
+	path = testing_file("short.yaml", "TARNPLAN", 8);
+	ck_assert_fails(config_load(path, NULL, 0, &arena, &config), TARN_EINVAL, "a configuration is a map");
+}
+END_TEST
+
+/* No message says the same thing twice in a row. */
+static bool repeats_itself(const char *sentence)
+{
+	for (const char *at = sentence; (at = strstr(at, ": ")); at += 2) {
+		const char *start = at;
+		while (start > sentence && start[-1] != ' ')
+			start--;
+		size_t length = (size_t)(at - start);
+		if (length && !strncmp(at + 2, start, length) && strchr(": ", at[2 + length]))
+			return true;
+	}
+	return false;
+}
+
+START_TEST(test_no_doubled_prefix)
+{
+	struct config config;
+	ck_assert(repeats_itself("command line: data.mean: data.mean has 2") && !repeats_itself("a: b: c"));
+	ck_assert_int_ne(parse(bad[_i].text, bad[_i].override, &config), TARN_OK);
+	ck_assert_msg(!repeats_itself(tarn_error()), "%s", tarn_error());
 }
 END_TEST
 
@@ -469,6 +529,9 @@ int main(void)
 	tcase_add_loop_test(read, test_examples, 0, (int)config_schema_keys);
 	tcase_add_test(read, test_file);
 	tcase_add_loop_test(read, test_refuses, 0, (int)COUNT(bad));
+	tcase_add_test(read, test_keys_with_effect);
+	tcase_add_test(read, test_foreign_files);
+	tcase_add_loop_test(read, test_no_doubled_prefix, 0, (int)COUNT(bad));
 	tcase_add_test(read, test_numbers);
 	tcase_add_test(read, test_overrides);
 	tcase_add_test(read, test_directory);

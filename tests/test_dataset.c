@@ -248,8 +248,28 @@ START_TEST(names_missing_files)
 	write_labels(six_labels, N);
 	config.data.train_inputs = "absent";
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO, "absent: no such file");
+	ck_assert_ptr_nonnull(strstr(tarn_error(), "data.train_inputs names it, in data.directory"));
+	ck_assert_ptr_nonnull(strstr(tarn_error(), testing_directory()));
+	ck_assert_ptr_null(strstr(tarn_error(), "exist either"));
+	write_images();
+	config.data.train_inputs = "images";
+	config.data.test_inputs = "images";
+	config.data.test_labels = "missing";
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO, "data.test_labels names it");
+	config.data.train_labels = "/absent/y";
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO,
+			"/absent/y: no such file; data.train_labels names it");
+	ck_assert_ptr_null(strstr(tarn_error(), "data.directory"));
+	config.data.directory = "/nowhere";
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO,
+			"/nowhere, which does not exist either");
 	config.data.directory = "/nowhere/fashion-mnist";
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO, "dataset-fashion-mnist");
+	/* The package has no npy files. */
+	config.data.type = DATA_NPY;
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EIO, "data.train_inputs names it");
+	ck_assert_ptr_null(strstr(tarn_error(), "apt install"));
+	config.data.type = DATA_IDX;
 	config.data.train_inputs = NULL;
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EINVAL, "data.train_inputs");
 	config.data.directory = "/";
@@ -338,9 +358,13 @@ START_TEST(refuses_other_npy)
 	static const struct {
 		const char *dictionary, *sentence;
 	} cases[] = {
-		{ "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", "unsupported: dtype <f8 in " },
-		{ "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", "unsupported: dtype >f4 in " },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3)}", "unsupported: dtype <i4 in " },
+		{ "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}",
+		  "images: dtype <f8 is not supported: inputs are float32 (<f4) or bytes (|u1); save "
+		  "x.astype('float32')" },
+		{ "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}",
+		  "dtype >f4 is not supported: inputs are" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3)}",
+		  "dtype <i4 is not supported: inputs are" },
 		{ "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", "unsupported: Fortran order" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "0-d array" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3)}", "holds 0 items" },
@@ -410,9 +434,17 @@ START_TEST(reads_every_label_type)
 				"label at index 1 is ");
 		ck_assert_ptr_nonnull(strstr(tarn_error(), "allowed are 0 to 9"));
 	}
-	write_npy("labels", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", six_floats, 8);
-	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
-			"labels of cross_entropy are integers");
+	static const char *const others[] = { "<f4", "<f8", "|b1", ">i8" };
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+		char dictionary[128], sentence[128];
+		snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (2,)}",
+			 others[i]);
+		snprintf(sentence, sizeof sentence, "labels: dtype %s is not supported: labels of cross_entropy are",
+			 others[i]);
+		write_npy("labels", 1, dictionary, six_floats, 16);
+		ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED, sentence);
+		ck_assert_ptr_nonnull(strstr(tarn_error(), "save y.astype('int64')"));
+	}
 }
 END_TEST
 
@@ -422,6 +454,9 @@ START_TEST(reads_float_targets)
 	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
 			"targets of mean_squared_error are float32 (<f4); save y.astype");
+	write_npy("labels", 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", six_floats, 16);
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
+			"labels: dtype <f8 is not supported");
 	write_npy("labels", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", six_floats, 16);
 	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
 	ck_assert_uint_eq(dataset.shape.target_rank, 1);
@@ -455,6 +490,14 @@ START_TEST(reads_big_endian_idx_floats)
 	write_labels(six_labels, 2);
 	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
 	ck_assert_mem_eq(dataset.values, values, sizeof values);
+	/* The words of the format: nobody converts IDX with NumPy's types. */
+	testing_file("labels", file, 28);
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
+			"labels: IDX type 0x0D is not supported: labels of cross_entropy are bytes");
+	write_labels(six_labels, 2);
+	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
+			"IDX type 0x08 is not supported: targets of mean_squared_error are floats");
 }
 END_TEST
 
@@ -479,6 +522,49 @@ START_TEST(compares_splits_and_shape)
 	config.data.mean.count = 0;
 	config.data.std = (struct real_list){ { 0 }, 1 };
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EINVAL, "data.std: value 1 is 0");
+}
+END_TEST
+
+/* Planning looks at headers and configuration alone, and refuses what opening would refuse, in the same words. */
+static void refused_by_both(enum tarn_status expected, const char *sentence)
+{
+	uint32_t train, test;
+	struct sample_shape shape;
+	char said[TARN_ERROR_BYTES];
+	ck_assert_fails(dataset_describe(&config, &arena, &train, &test, &shape), expected, sentence);
+	snprintf(said, sizeof said, "%s", tarn_error());
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), expected, sentence);
+	ck_assert_str_eq(said, tarn_error());
+}
+
+START_TEST(describing_refuses_what_opening_refuses)
+{
+	write_images();
+	write_labels(six_labels, N);
+	config.data.mean = config.data.std = (struct real_list){ { 1, 1, 1 }, 3 };
+	refused_by_both(TARN_EDATA, "data.mean has 3 values; samples have 1 channel, so 1 is needed");
+	config.data.mean.count = 0;
+	refused_by_both(TARN_EDATA, "data.std has 3 values");
+	config.data.std = (struct real_list){ { 0 }, 1 };
+	refused_by_both(TARN_EINVAL, "data.std: value 1 is 0");
+	config.data.std.count = 0;
+	npy_config();
+	config.data.flip = true;
+	refused_by_both(TARN_EDATA, "data.augment needs images (H x W x C); samples have the shape 3");
+	config.data.flip = false;
+	config.data.mean = config.data.std = (struct real_list){ { 1, 1 }, 2 };
+	refused_by_both(TARN_EDATA, "samples have 3 channels, so 1, or one a channel, are needed");
+	config.data.mean.count = config.data.std.count = 0;
+	write_npy("labels", 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", six_floats, 16);
+	refused_by_both(TARN_EUNSUPPORTED, "dtype <f8");
+	write_npy("labels", 1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2)}", six_floats, 4);
+	refused_by_both(TARN_EDATA, "labels have 2 dimensions");
+	config.data.type = DATA_SYNTHETIC;
+	config.data.shape = (struct size_list){ { UINT32_MAX, UINT32_MAX, 3 }, 3 };
+	refused_by_both(TARN_EINVAL, "more than 2^64");
+	config.data.shape = (struct size_list){ { UINT32_MAX, 1 << 20 }, 2 };
+	config.data.samples = UINT32_MAX;
+	refused_by_both(TARN_EINVAL, "more than the machine can address");
 }
 END_TEST
 
@@ -840,6 +926,7 @@ int main(void)
 	tcase_add_test(files, refuses_numbers_that_are_not_finite);
 	tcase_add_test(files, reads_big_endian_idx_floats);
 	tcase_add_test(files, compares_splits_and_shape);
+	tcase_add_test(files, describing_refuses_what_opening_refuses);
 	tcase_add_test(files, normalises_each_channel);
 	tcase_add_test(files, describes_from_headers);
 	tcase_add_test(files, measures_a_dataset);

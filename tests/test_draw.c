@@ -8,6 +8,7 @@
 
 #include "plan/buffers.h"
 #include "plan/draw.h"
+#include "plan/svg.h"
 #include "support/sample_plan.h"
 
 #include <ctype.h>
@@ -211,7 +212,7 @@ START_TEST(a_drawing_says_everything)
 					     "workspace",
 					     "live bytes",
 					     "budget 1.00 MiB",
-					     "peak 79.19 KiB",
+					     "peak 79.19 KiB of this program, arena ",
 					     "address in the arena (KiB)",
 					     "instruction",
 					     "forward",
@@ -229,6 +230,64 @@ START_TEST(a_drawing_says_everything)
 	check_well_formed(draw(PROGRAM_TRAIN_LAST));
 	check_well_formed(draw(PROGRAM_EVALUATE));
 	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_EVALUATE_LAST, &arena, svg_path()), TARN_EINVAL, "evaluate_last");
+}
+END_TEST
+
+/* The arena is that of all programs, whichever is drawn; its line stands where it is not this program's peak. */
+START_TEST(the_arena_is_that_of_all_programs)
+{
+	char arena_text[BYTES_TEXT], peak[BYTES_TEXT], header[160];
+	for (uint32_t p = 0; p < plan.programs; p++) {
+		snprintf(header, sizeof header, "peak %s of this program, arena %s  ",
+			 bytes_format(plan.program[p].peak_bytes, peak, sizeof peak),
+			 bytes_format(plan.arena_bytes, arena_text, sizeof arena_text));
+		char *svg = draw(plan.program[p].kind);
+		ck_assert_msg(strstr(svg, header) != NULL, "\"%s\" is missing", header);
+		/* One in the legend, one in the plot. */
+		bool differs = plan.arena_bytes != plan.program[p].peak_bytes;
+		ck_assert_uint_eq(count_text(svg, "<line class=\"arena\""), differs ? 2 : 0);
+	}
+	plan.arena_bytes = plan.program[0].peak_bytes;
+	ck_assert_uint_eq(count_text(draw(PROGRAM_TRAIN), "<line class=\"arena\""), 0);
+	/* Far above: still inside the picture. */
+	plan.arena_bytes = 4 * plan.program[0].peak_bytes;
+	const char *line = strstr(draw(PROGRAM_TRAIN), "<line class=\"arena\"");
+	line = strstr(line + 1, "<line class=\"arena\"");
+	ck_assert(attribute(line, " y1=\"") > 128 && attribute(line, " y1=\"") < 300);
+}
+END_TEST
+
+/* Names are whole or end in an ellipsis, and stand above the line of live bytes. */
+START_TEST(texts_are_whole_or_say_that_they_are_not)
+{
+	char out[SVG_SHORT];
+	ck_assert_str_eq(svg_shorten("stage3", 6, out), "stage3");
+	ck_assert_str_eq(svg_shorten("stage3", 5, out), "stag\u2026");
+	ck_assert_str_eq(svg_shorten("\u00e4\u00f6\u00fc", 2, out), "\u00e4\u2026");
+	ck_assert_str_eq(svg_shorten("", 2, out), "");
+	char *long_text = HOST_ARRAY(&arena, 2000, char);
+	memset(long_text, 'x', 1999);
+	ck_assert_uint_lt(strlen(svg_shorten(long_text, 1000, out)), SVG_SHORT);
+	ck_assert_ptr_nonnull(strstr(out, "x\u2026"));
+
+	char *svg = draw(PROGRAM_TRAIN);
+	const char *live = strstr(svg, "<path class=\"live\""), *name = strstr(svg, "<text class=\"name\"");
+	ck_assert(live && name && live < name);
+	ck_assert_ptr_nonnull(strstr(svg, "paint-order:stroke"));
+
+	struct program *program = &plan.program[0];
+	struct plan_buffers buffers;
+	ck_assert_ok(plan_buffers_find(&plan, program, &arena, &buffers));
+	const char *peak_op = op_name(&program->graph, program->instruction[buffers.peak_instruction].op);
+	snprintf(out, sizeof out, ", %s</text>", peak_op);
+	ck_assert_msg(strstr(svg, out) != NULL, "%s", out);
+	char run[200] = "name=";
+	memset(run + 5, 'n', 100);
+	memcpy(run + 105, "\n", 2);
+	plan.config_lines = run;
+	svg = draw(PROGRAM_TRAIN);
+	ck_assert_ptr_nonnull(strstr(svg, "nn\u2026: training step"));
+	check_no_overlap(svg);
 }
 END_TEST
 
@@ -398,6 +457,8 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, the_checker_finds_faults);
 	tcase_add_test(tcase, a_drawing_says_everything);
+	tcase_add_test(tcase, the_arena_is_that_of_all_programs);
+	tcase_add_test(tcase, texts_are_whole_or_say_that_they_are_not);
 	tcase_add_test(tcase, buffers_agree_with_the_plan);
 	tcase_add_test(tcase, the_budget_is_shown_near_far_and_unlimited);
 	tcase_add_loop_test(tcase, any_name_gives_well_formed_xml, 0, 20);

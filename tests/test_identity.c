@@ -21,13 +21,14 @@ static const struct network_case {
 	{ "unet", training_unet, "memory.keep=[f*]", true, false },
 };
 
-static const char *const strategies[] = { "memory-poor", "sqrt", "memory", "speed", "manual", "collection", "auto", "min" };
+static const char *const strategies[] = { "memory-poor", "sqrt",       "memory", "speed",
+					  "manual",      "collection", "auto",   "min" };
 
 static void assert_same(const struct network_case *network, const struct training_result *expected,
 			const struct training_result *result, const char *what)
 {
-	ck_assert_msg(result->hash == expected->hash, "%s, %s: weights %016llx, keep-all has %016llx", network->name, what,
-		      (unsigned long long)result->hash, (unsigned long long)expected->hash);
+	ck_assert_msg(result->hash == expected->hash, "%s, %s: weights %016llx, keep-all has %016llx", network->name,
+		      what, (unsigned long long)result->hash, (unsigned long long)expected->hash);
 	ck_assert_msg(result->info.peak_bytes <= expected->info.peak_bytes, "%s, %s: peak %llu above keep-all's %llu",
 		      network->name, what, (unsigned long long)result->info.peak_bytes,
 		      (unsigned long long)expected->info.peak_bytes);

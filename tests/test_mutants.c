@@ -1,6 +1,6 @@
 /*
- * test_mutants.c - plans of the real planner, broken in every way: each mutant is refused by the verifier or shown to be
- * harmless by an exhaustive replay.
+ * test_mutants.c - plans of the real planner, broken in every way: each mutant is refused by the verifier or shown to
+ * be harmless by an exhaustive replay.
  */
 #include "support/mutate.h"
 #include "support/random_network.h"
@@ -20,7 +20,8 @@ static void mutate_network(const char *text, uint64_t part, uint64_t seed)
 	struct training_result free_plan;
 	ck_assert_ok(training_plan(&training, &free_plan));
 	uint64_t low = free_plan.info.min_budget_bytes, high = free_plan.info.arena_bytes;
-	const char *override[] = { training_budget(low + (high - low) * part / 8), "device.driver=cpu", "train.threads=1" };
+	const char *override[] = { training_budget(low + (high - low) * part / 8), "device.driver=cpu",
+				   "train.threads=1" };
 	struct host_arena arena;
 	struct config config;
 	struct plan plan;
@@ -33,8 +34,8 @@ static void mutate_network(const char *text, uint64_t part, uint64_t seed)
 	ck_assert_ok(device.ops->open(&device, &options));
 	ck_assert_ok(boot_plan(&config, &device, &arena, &plan, &report));
 	ck_assert_ok(mutate_plan(&plan, seed, MUTANTS, &arena, &mutants));
-	ck_assert_msg(!mutants.wrong[0], "seed %llu, budget part %llu: accepted but harmful: %s", (unsigned long long)seed,
-		      (unsigned long long)part, mutants.wrong);
+	ck_assert_msg(!mutants.wrong[0], "seed %llu, budget part %llu: accepted but harmful: %s",
+		      (unsigned long long)seed, (unsigned long long)part, mutants.wrong);
 	ck_assert_uint_gt(mutants.refused, mutants.mutants / 2);
 	ck_assert_uint_eq(mutants.refused + mutants.harmless, mutants.mutants);
 	device.ops->close(&device);

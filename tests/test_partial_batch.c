@@ -49,7 +49,8 @@ static void write_npy(const char *name, const char *dtype, const char *shape, co
 {
 	unsigned char file[4096] = "\x93NUMPY\x01";
 	char header[118 + 1];
-	int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
+	int length =
+		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
 	memset(header + length, ' ', sizeof header - 1 - (size_t)length);
 	header[117] = '\n';
 	file[8] = 118;
@@ -79,7 +80,8 @@ static struct tarn_session *open_session(const char *inputs, const char *labels,
 {
 	char text[2048];
 	snprintf(text, sizeof text,
-		 "data: {type: npy, directory: %s, train_inputs: %s, train_labels: %s, test_inputs: '', test_labels: '', classes: 3, batch: %d, shuffle: false%s}\n%s",
+		 "data: {type: npy, directory: %s, train_inputs: %s, train_labels: %s, test_inputs: '', test_labels: "
+		 "'', classes: 3, batch: %d, shuffle: false%s}\n%s",
 		 testing_directory(), inputs, labels, BATCH, more, network);
 	struct tarn_options options = { .config_text = text };
 	struct tarn_session *session = NULL;

@@ -91,12 +91,13 @@ START_TEST(running_statistics_move_once_a_step)
 }
 END_TEST
 
-static const char dropout_net[] = "data: {type: synthetic, shape: [64], classes: 10, batch: 128, samples: 512}\n"
-				  "layers:\n"
-				  "- dense: 32\n- relu\n- dropout: 0.5\n- dense: 32\n- tanh\n- dropout: 0.5\n- dense: 32\n"
-				  "- tanh\n- dropout: 0.5\n- dense: 10\n"
-				  "optimizer: {type: sgd, learning_rate: 0.1}\n"
-				  "train: {seed: 1, epochs: 100, threads: 1}\n";
+static const char dropout_net[] =
+	"data: {type: synthetic, shape: [64], classes: 10, batch: 128, samples: 512}\n"
+	"layers:\n"
+	"- dense: 32\n- relu\n- dropout: 0.5\n- dense: 32\n- tanh\n- dropout: 0.5\n- dense: 32\n"
+	"- tanh\n- dropout: 0.5\n- dense: 10\n"
+	"optimizer: {type: sgd, learning_rate: 0.1}\n"
+	"train: {seed: 1, epochs: 100, threads: 1}\n";
 
 /* R003: dropout recomputed for the backward pass draws the mask of the forward pass: losses agree step by step. */
 START_TEST(dropout_keeps_its_mask)
@@ -132,7 +133,8 @@ START_TEST(the_first_layer_trains)
 }
 END_TEST
 
-/* R006: frozen layers do not move and have neither gradient nor optimizer state; the others train as without a budget. */
+/* R006: frozen layers do not move and have neither gradient nor optimizer state; the others train as without a budget.
+ */
 START_TEST(frozen_layers_stay_and_cost_nothing)
 {
 	struct tarn_session *wide = open_free(training_frozen), *tight = open_tight(training_frozen);
@@ -169,12 +171,13 @@ END_TEST
 /* R071: ties in max pooling and relu are decided the same way in every recomputation. */
 START_TEST(ties_are_decided_once_and_for_all)
 {
-	static const char net[] = "data: {type: hash, shape: [8, 8, 1], classes: 3, batch: 4}\n"
-				  "layers:\n"
-				  "- relu\n- max_pool: 2\n- conv2d: {channels: 8, kernel: 3, padding: 1}\n- relu\n"
-				  "- max_pool: {kernel: 3, stride: 1, padding: 1}\n"
-				  "- conv2d: {channels: 8, kernel: 3, padding: 1}\n- relu\n- max_pool: 2\n- flatten\n- dense: 3\n"
-				  "train: {max_steps: 100, threads: 2}\n";
+	static const char net[] =
+		"data: {type: hash, shape: [8, 8, 1], classes: 3, batch: 4}\n"
+		"layers:\n"
+		"- relu\n- max_pool: 2\n- conv2d: {channels: 8, kernel: 3, padding: 1}\n- relu\n"
+		"- max_pool: {kernel: 3, stride: 1, padding: 1}\n"
+		"- conv2d: {channels: 8, kernel: 3, padding: 1}\n- relu\n- max_pool: 2\n- flatten\n- dense: 3\n"
+		"train: {max_steps: 100, threads: 2}\n";
 	struct tarn_session *wide = open_free(net), *tight = open_tight(net);
 	run_steps(wide, 100);
 	run_steps(tight, 100);
@@ -267,11 +270,12 @@ END_TEST
 START_TEST(odd_shapes_and_every_batch_run)
 {
 	static unsigned char memory[4 << 20];
-	static const char net[] = "data: {type: synthetic, shape: [5, 7, 3], classes: 3, samples: 33}\n"
-				  "layers:\n"
-				  "- conv2d: {channels: 5, kernel: 3, padding: 1}\n- layer_norm\n- relu\n- max_pool: 2\n"
-				  "- conv2d: {channels: 7, kernel: [1, 3]}\n- tanh\n- flatten\n- dense: 3\n"
-				  "train: {max_steps: 2, threads: 2}\n";
+	static const char net[] =
+		"data: {type: synthetic, shape: [5, 7, 3], classes: 3, samples: 33}\n"
+		"layers:\n"
+		"- conv2d: {channels: 5, kernel: 3, padding: 1}\n- layer_norm\n- relu\n- max_pool: 2\n"
+		"- conv2d: {channels: 7, kernel: [1, 3]}\n- tanh\n- flatten\n- dense: 3\n"
+		"train: {max_steps: 2, threads: 2}\n";
 	for (uint32_t batch = 1; batch <= 33; batch++) {
 		char text[32];
 		snprintf(text, sizeof text, "data.batch=%u", batch);
@@ -303,17 +307,18 @@ END_TEST
 /* R099: two norms in each block, both recomputed: gradients equal those of the free run. */
 START_TEST(two_norms_in_a_block_are_rebuilt_in_order)
 {
-	static const char net[] = "data: {type: synthetic, shape: [32], classes: 4, batch: 64, samples: 256}\n"
-				  "layers:\n"
-				  "- dense: 32\n"
-				  "- repeat:\n"
-				  "    count: 4\n"
-				  "    name: block\n"
-				  "    layers:\n"
-				  "    - layer_norm: {name: n1}\n    - dense: {name: d1, features: 32}\n"
-				  "    - layer_norm: {name: n2}\n    - gelu: {name: g}\n    - dense: {name: d2, features: 32}\n"
-				  "- dense: 4\n"
-				  "train: {seed: 2, epochs: 10, threads: 2}\n";
+	static const char net[] =
+		"data: {type: synthetic, shape: [32], classes: 4, batch: 64, samples: 256}\n"
+		"layers:\n"
+		"- dense: 32\n"
+		"- repeat:\n"
+		"    count: 4\n"
+		"    name: block\n"
+		"    layers:\n"
+		"    - layer_norm: {name: n1}\n    - dense: {name: d1, features: 32}\n"
+		"    - layer_norm: {name: n2}\n    - gelu: {name: g}\n    - dense: {name: d2, features: 32}\n"
+		"- dense: 4\n"
+		"train: {seed: 2, epochs: 10, threads: 2}\n";
 	struct tarn_session *wide = open_free(net), *tight = open_tight(net);
 	char recomputed[512];
 	tarn_plan_recomputed(tight, recomputed, sizeof recomputed);
@@ -342,8 +347,9 @@ START_TEST(resuming_is_exact_and_needs_no_more)
 	run_steps(half, 7);
 	ck_assert_ok(tarn_save(half, path));
 	tarn_close(half);
-	struct tarn_options options = { .config_text = text, .override = override, .overrides = overrides,
-					.resume_path = path };
+	struct tarn_options options = {
+		.config_text = text, .override = override, .overrides = overrides, .resume_path = path
+	};
 	struct tarn_session *resumed = NULL;
 	ck_assert_ok(tarn_open(&options, &resumed));
 	run_steps(resumed, 5);

@@ -309,7 +309,8 @@ START_TEST(refuses_hostile_headers)
 		{ "{,}", "a string expected", 0 },
 		{ "{\"a\":[]}", "'{' expected", 0 },
 		{ "{}", "metadata \"tarn.version\" is missing", 0 },
-		{ "{\"__metadata__\":{\"tarn.version\":\"1\",\"tarn.epoch\":\"1\",\"tarn.batch\":\"1\",\"tarn.step\":"
+		{ "{\"__metadata__\":{\"tarn.version\":\"1\",\"tarn.epoch\":\"1\",\"tarn.batch\":\"1\","
+		  "\"tarn.batch_size\":\"1\",\"tarn.samples\":\"1\",\"tarn.step\":"
 		  "\"1\","
 		  "\"tarn.seed\":\"1\",\"tarn.checksum\":\"1\",\"tarn.position_checksum\":\"1\"}}",
 		  "damaged: the position", 0 },
@@ -330,6 +331,9 @@ START_TEST(refuses_hostile_headers)
 	uint64_t requests = arena.bytes;
 	for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
 		ck_assert_fails(load_text("{}", lengths[i], 0), TARN_EFORMAT, "header length");
+	uint64_t plan;
+	memcpy(&plan, PLAN_MAGIC, sizeof plan);
+	ck_assert_fails(load_text("{}", plan, 0), TARN_EFORMAT, "is a plan file, not a snapshot; run it with --plan");
 	ck_assert_uint_lt(arena.bytes - requests, 16384);
 	ck_assert_uint_eq(fake.writes, writes);
 }

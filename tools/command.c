@@ -76,7 +76,8 @@ static enum tarn_status set_max_steps(struct arguments *arguments, const char *t
 	char *end;
 	unsigned long long steps = strtoull(text, &end, 10);
 	if (*end || *text < '0' || *text > '9' || !steps)
-		return tarn_fail(TARN_EINVAL, "--max-steps: \"%s\" is not a number of steps; write for example 100", text);
+		return tarn_fail(TARN_EINVAL, "--max-steps: \"%s\" is not a number of steps; write for example 100",
+				 text);
 	snprintf(arguments->max_steps, sizeof arguments->max_steps, "train.max_steps=%llu", steps);
 	return add_override(arguments, arguments->max_steps);
 }

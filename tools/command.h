@@ -10,20 +10,20 @@
 
 /* The options that commands take; each command says which ones it knows. */
 struct arguments {
-	struct tarn_options options; /* config_path, plan_path, override, resume_path, lockdown */
+	struct tarn_options options;             /* config_path, plan_path, override, resume_path, lockdown */
 	const char *override[MAX_OVERRIDES + 1]; /* one more for the command's own */
-	char max_steps[64]; /* "train.max_steps=N" */
-	const char *output; /* -o */
+	char max_steps[64];                      /* "train.max_steps=N" */
+	const char *output;                      /* -o */
 	const char *svg;
 	bool json, print, help;
 };
 
 enum argument_set {
-	ARGUMENT_CONFIG = 1,   /* CONFIG.yaml [key=value ...] */
-	ARGUMENT_PLAN = 2,     /* --plan FILE */
-	ARGUMENT_RUN = 4,      /* --max-steps N, --resume FILE, --lockdown */
-	ARGUMENT_OUTPUT = 8,   /* -o FILE, --svg FILE, --print */
-	ARGUMENT_WEIGHTS = 16, /* --weights FILE */
+	ARGUMENT_CONFIG = 1,          /* CONFIG.yaml [key=value ...] */
+	ARGUMENT_PLAN = 2,            /* --plan FILE */
+	ARGUMENT_RUN = 4,             /* --max-steps N, --resume FILE, --lockdown */
+	ARGUMENT_OUTPUT = 8,          /* -o FILE, --svg FILE, --print */
+	ARGUMENT_WEIGHTS = 16,        /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32 /* PLAN */
 };
 

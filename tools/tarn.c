@@ -23,15 +23,19 @@ static const struct {
 	  "  --svg FILE   draws the arena over one training step\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
 	  "  --json       one line of JSON instead of the summary\n" },
-	{ "train", "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
+	{ "train",
+	  "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] "
+	  "[--lockdown]",
 #else
-	{ "train", "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
+	{ "train",
+	  "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
 #endif
 	  "Trains, evaluates on the test set, writes a snapshot. Ctrl-C ends the step and writes a snapshot first.\n"
 	  "  --max-steps N      the same as train.max_steps=N\n"
 	  "  --resume SNAPSHOT  goes on from there, to the bit\n"
 	  "  --lockdown         after boot the process may map no more memory (Linux seccomp)\n"
-	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one with\n"
+	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one "
+	  "with\n"
 	  "                     the result, whose `loss` is that of the last step\n" },
 	{ "eval", "tarn eval CONFIG | --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
 	  "Loss and accuracy of a snapshot on the test set.\n" },
@@ -153,9 +157,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "plan", command_plan },	{ "train", command_train },	  { "eval", command_eval },
-	{ "verify", command_verify },	{ "info", command_info },	  { "help", command_help },
-	{ "--help", command_help },	{ "-h", command_help },		  { "version", command_version },
+	{ "plan", command_plan },         { "train", command_train }, { "eval", command_eval },
+	{ "verify", command_verify },     { "info", command_info },   { "help", command_help },
+	{ "--help", command_help },       { "-h", command_help },     { "version", command_version },
 	{ "--version", command_version },
 };
 

@@ -40,10 +40,11 @@ void print_plan_summary(const struct tarn_session *session)
 	else
 		printf("  budget      %-12s (%llu bytes)\n", bytes_format(info.budget_bytes, text, sizeof text),
 		       (unsigned long long)info.budget_bytes);
-	printf("  arena       %-12s (%llu bytes), one reservation at boot\n", bytes_format(info.arena_bytes, text, sizeof text),
-	       (unsigned long long)info.arena_bytes);
+	printf("  arena       %-12s (%llu bytes), one reservation at boot\n",
+	       bytes_format(info.arena_bytes, text, sizeof text), (unsigned long long)info.arena_bytes);
 	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
-	       bytes_format(info.peak_bytes, text, sizeof text), bytes_format(info.persistent_bytes, other, sizeof other));
+	       bytes_format(info.peak_bytes, text, sizeof text),
+	       bytes_format(info.persistent_bytes, other, sizeof other));
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
@@ -53,7 +54,8 @@ void print_plan_summary(const struct tarn_session *session)
 	if (recomputed[0])
 		printf("              %s\n", recomputed);
 	if (info.fell_back)
-		printf("              %s saves nothing here: the plan keeps everything; `auto` with a budget does better\n",
+		printf("              %s saves nothing here: the plan keeps everything; `auto` with a budget does "
+		       "better\n",
 		       info.strategy);
 	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans this way\n",
 	       bytes_format(info.min_budget_bytes, text, sizeof text), (unsigned long long)info.min_budget_bytes);
@@ -121,9 +123,9 @@ int command_verify(int argc, char **argv)
 	if (arguments.json)
 		print_json(&info);
 	else
-		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n", arguments.options.plan_path,
-		       (unsigned long long)info.arena_bytes, (unsigned long long)info.peak_bytes,
-		       (unsigned long long)info.plan_checksum);
+		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n",
+		       arguments.options.plan_path, (unsigned long long)info.arena_bytes,
+		       (unsigned long long)info.peak_bytes, (unsigned long long)info.plan_checksum);
 	tarn_close(session);
 	return 0;
 }

@@ -24,8 +24,8 @@ struct run {
 	struct tarn_evaluation evaluation;
 	double wall_ms[TIMES], cpu_ms[TIMES];
 	double start_ms, boot_ms;
-	double train_ms;          /* time in steps */
-	uint64_t samples, steps;  /* of this process */
+	double train_ms;         /* time in steps */
+	uint64_t samples, steps; /* of this process */
 	/* since the last line */
 	double line_loss, line_accuracy, line_ms;
 	uint64_t line_samples;
@@ -109,9 +109,10 @@ static void print_progress_line(const struct run *run, double samples, double ra
 		bytes_format(run->info.budget_bytes, budget, sizeof budget);
 	if (!isnan(run->line_accuracy))
 		snprintf(accuracy, sizeof accuracy, "  acc %5.2f %%", 100.0 * run->line_accuracy / samples);
-	snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s of %s", m->epoch + 1,
-		 (unsigned long long)m->step, (unsigned long long)run->info.total_steps, run->line_loss / samples, accuracy,
-		 rate, eta, bytes_format(run->info.peak_bytes, peak, sizeof peak), budget);
+	snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s of %s",
+		 m->epoch + 1, (unsigned long long)m->step, (unsigned long long)run->info.total_steps,
+		 run->line_loss / samples, accuracy, rate, eta, bytes_format(run->info.peak_bytes, peak, sizeof peak),
+		 budget);
 	if (!run->terminal) {
 		printf("%s\n", line);
 		return;
@@ -253,7 +254,8 @@ static void print_result(struct run *run)
 	double measured = median(run->wall_ms, run->steps), planned = (double)info->step_ns * 1e-6;
 	format_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
 	if (!run->steps) {
-		printf("nothing to do: the snapshot is at step %llu and the run ends at step %llu; raise train.epochs or "
+		printf("nothing to do: the snapshot is at step %llu and the run ends at step %llu; raise train.epochs "
+		       "or "
 		       "train.max_steps\n",
 		       (unsigned long long)info->resumed_steps, (unsigned long long)info->total_steps);
 		return;
@@ -293,7 +295,8 @@ static void catch_interrupts(void)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
-	/* A reader that goes away must not end the run: the lines are lost, the snapshot is not, and the exit code says so. */
+	/* A reader that goes away must not end the run: the lines are lost, the snapshot is not, and the exit code says
+	 * so. */
 	signal(SIGPIPE, SIG_IGN);
 }
 
@@ -341,7 +344,8 @@ int command_train(int argc, char **argv)
 		command_fail(st);
 	if (!st && interrupted && !run.metrics.finished) {
 		fprintf(stderr, "tarn: stopped after step %llu%s%s\n", (unsigned long long)run.metrics.step,
-			run.info.snapshot[0] ? "; go on with --resume " : "; nothing was saved: train.snapshot is not set",
+			run.info.snapshot[0] ? "; go on with --resume "
+					     : "; nothing was saved: train.snapshot is not set",
 			run.info.snapshot);
 		st = TARN_EINTERRUPTED;
 	}
@@ -371,7 +375,8 @@ int command_eval(int argc, char **argv)
 	if (!st)
 		st = evaluate(&run);
 	if (!st && !run.evaluation.samples)
-		st = tarn_fail(TARN_EINVAL, "eval: the configuration has no test set; see data.test_inputs or data.test_samples");
+		st = tarn_fail(TARN_EINVAL,
+			       "eval: the configuration has no test set; see data.test_inputs or data.test_samples");
 	if (!st && run.json)
 		st = print_result_json(&run);
 	tarn_close(run.session);

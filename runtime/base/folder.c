@@ -1,8 +1,9 @@
 /* folder.c - see folder.h. */
 #include "base/folder.h"
 
+#include "base/atomic_file.h"
+
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,14 +24,11 @@ static enum tarn_status make_folders(char *folder)
 
 enum tarn_status folder_prepare(const char *path)
 {
-	char folder[PATH_MAX];
+	char folder[ATOMIC_FILE_PATH_BYTES];
 	struct stat status;
-	if (strlen(path) >= sizeof folder)
-		return tarn_fail(TARN_EINVAL, "%.60s...: a path of %zu bytes is too long; at most %zu", path, strlen(path),
-				 sizeof folder - 1);
-	if (!stat(path, &status) && S_ISDIR(status.st_mode))
-		return tarn_fail(TARN_EIO, "%s: is a folder; a file is to be written there", path);
-	strcpy(folder, path);
+	enum tarn_status st = atomic_file_resolve(path, folder);
+	if (st)
+		return st;
 	char *slash = strrchr(folder, '/');
 	if (!slash)
 		strcpy(folder, ".");
@@ -39,7 +37,7 @@ enum tarn_status folder_prepare(const char *path)
 	else
 		*slash = '\0';
 	if (stat(folder, &status)) {
-		enum tarn_status st = make_folders(folder);
+		st = make_folders(folder);
 		if (st)
 			return st;
 	}

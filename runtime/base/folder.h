@@ -8,7 +8,8 @@
 
 /*
  * Makes the folders that `path` lies in and checks that a file of that name can be created or replaced there.
- * TARN_EIO names the folder and the reason; TARN_EINVAL a path that is too long. Writes no file.
+ * Symbolic links are followed. TARN_EIO names the folder and the reason, or says what stands there that is no regular
+ * file; TARN_EINVAL a path that is empty or too long. Writes no file.
  */
 enum tarn_status folder_prepare(const char *path);
 

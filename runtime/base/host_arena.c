@@ -62,8 +62,8 @@ void *host_arena_alloc(struct host_arena *arena, size_t count, size_t size)
 	arena->requests++;
 	size_t bytes;
 	if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT) {
-		tarn_fail(TARN_ENOMEM, "host memory: %zu objects of %zu bytes are more than the machine can address", count,
-			  size);
+		tarn_fail(TARN_ENOMEM, "host memory: %zu objects of %zu bytes are more than the machine can address",
+			  count, size);
 		return NULL;
 	}
 	bytes = (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);

@@ -106,7 +106,8 @@ const struct config_key config_schema[] = {
 	  .help = "Leave out the last batch of an epoch when it is not full." },
 	{ .path = "data.mean", .type = CONFIG_REAL_LIST, AT(data.mean), .low = -REAL_LIMIT, .high = REAL_LIMIT,
 	  .unit = "numbers", .default_text = "[]", .example = "[0.1307]",
-	  .help = "Subtracted from each sample, after bytes were divided by 255: one value, or one a channel. Needs data.std." },
+	  .help = "Subtracted from each sample, after bytes were divided by 255: one value, or one a channel. Needs data.std. "
+		  "Only with idx and npy." },
 	{ .path = "data.std", .type = CONFIG_REAL_LIST, AT(data.std), .low = 1e-30, .high = REAL_LIMIT, .unit = "numbers",
 	  .default_text = "[]", .example = "[0.3081]", .help = "Divides each sample after the mean. As many values as data.mean." },
 	{ .path = "data.augment.shift", WHOLE(data.shift, 0, 1024, "pixels"), .default_text = "0", .example = "4",
@@ -133,7 +134,7 @@ const struct config_key config_schema[] = {
 	{ .path = "optimizer.weight_decay", REAL(optimizer.weight_decay, 0, REAL_LIMIT), .default_text = "0",
 	  .example = "5e-4", .help = "Added to the gradient as weight_decay times the weight; with adamw applied to the weight itself." },
 	{ .path = "optimizer.decay_norms", BOOL(optimizer.decay_norms), .default_text = "true", .example = "false",
-	  .help = "Weight decay also on biases and on the parameters of normalisation layers." },
+	  .help = "Weight decay also on biases and on the parameters of normalisation layers. Needs a weight_decay." },
 	{ .path = "optimizer.beta1", REAL(optimizer.beta1, 0, 0.999999), .default_text = "0.9", .example = "0.8",
 	  .help = "Decay of the mean of gradients. Only with adam and adamw." },
 	{ .path = "optimizer.beta2", REAL(optimizer.beta2, 0, 0.99999999), .default_text = "0.999", .example = "0.95",

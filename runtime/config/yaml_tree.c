@@ -432,16 +432,17 @@ static enum tarn_status refuse_foreign(const char *path, const char *text, size_
 {
 	static const char plan[] = { 'T', 'A', 'R', 'N', 'P', 'L', 'A', 'N' };
 	if (bytes > 12 && !memcmp(text, plan, sizeof plan) && !text[11])
-		return tarn_fail(TARN_EINVAL, "%s: this is a plan file, not a configuration; run it with --plan %s", path,
-				 path);
+		return tarn_fail(TARN_EINVAL, "%s: this is a plan file, not a configuration; run it with --plan %s",
+				 path, path);
 	uint64_t length = 0;
 	for (size_t i = 8; bytes > 8 && i-- > 0;)
 		length = length << 8 | (uint8_t)text[i];
 	if (bytes > 8 && text[8] == '{' && !text[7] && length <= bytes - 8)
-		return tarn_fail(TARN_EINVAL,
-				 "%s: this is a snapshot (safetensors), not a configuration; --resume takes it, beside a "
-				 "configuration or a plan",
-				 path);
+		return tarn_fail(
+			TARN_EINVAL,
+			"%s: this is a snapshot (safetensors), not a configuration; --resume takes it, beside a "
+			"configuration or a plan",
+			path);
 	return TARN_OK;
 }
 

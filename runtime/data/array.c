@@ -18,10 +18,9 @@ static const struct {
 	const char *name; /* descr of npy */
 	uint8_t bytes;
 } types[] = {
-	[ARRAY_U8] = { "|u1", 1 },  [ARRAY_I8] = { "|i1", 1 },  [ARRAY_U16] = { "<u2", 2 },
-	[ARRAY_I16] = { "<i2", 2 }, [ARRAY_U32] = { "<u4", 4 }, [ARRAY_I32] = { "<i4", 4 },
-	[ARRAY_U64] = { "<u8", 8 }, [ARRAY_I64] = { "<i8", 8 }, [ARRAY_F32] = { "<f4", 4 },
-	[ARRAY_OTHER] = { "", 1 },
+	[ARRAY_U8] = { "|u1", 1 },  [ARRAY_I8] = { "|i1", 1 },  [ARRAY_U16] = { "<u2", 2 }, [ARRAY_I16] = { "<i2", 2 },
+	[ARRAY_U32] = { "<u4", 4 }, [ARRAY_I32] = { "<i4", 4 }, [ARRAY_U64] = { "<u8", 8 }, [ARRAY_I64] = { "<i8", 8 },
+	[ARRAY_F32] = { "<f4", 4 }, [ARRAY_OTHER] = { "", 1 },
 };
 size_t array_type_bytes(uint32_t type)
 {

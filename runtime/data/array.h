@@ -13,8 +13,18 @@
 
 #include "data/stream.h"
 
-enum array_type { ARRAY_U8, ARRAY_I8, ARRAY_U16, ARRAY_I16, ARRAY_U32, ARRAY_I32, ARRAY_U64, ARRAY_I64, ARRAY_F32,
-		  ARRAY_OTHER };
+enum array_type {
+	ARRAY_U8,
+	ARRAY_I8,
+	ARRAY_U16,
+	ARRAY_I16,
+	ARRAY_U32,
+	ARRAY_I32,
+	ARRAY_U64,
+	ARRAY_I64,
+	ARRAY_F32,
+	ARRAY_OTHER
+};
 
 /* Samples, and at most as many dimensions as a sample may have (graph/build.h). */
 #define ARRAY_MAX_RANK 6

@@ -58,7 +58,8 @@ static enum tarn_status check_size(const struct sample_shape *shape, uint32_t sa
 		return tarn_fail(TARN_EINVAL, "data.shape: the dimensions multiply to more than 2^64");
 	if (!bytes_mul(elements, (uint64_t)samples * sizeof(float), &bytes) ||
 	    !bytes_mul(target_elements, (uint64_t)samples * sizeof(float), &bytes))
-		return tarn_fail(TARN_EINVAL, "data.samples: %u samples are more than the machine can address", samples);
+		return tarn_fail(TARN_EINVAL, "data.samples: %u samples are more than the machine can address",
+				 samples);
 	return TARN_OK;
 }
 
@@ -81,7 +82,7 @@ static enum tarn_status check_augmentation(const struct config *config, const st
 	if ((!config->data.shift && !config->data.flip) || shape->rank == 3)
 		return TARN_OK;
 	char text[SHAPE_TEXT];
-	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples are %s",
+	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples have the shape %s",
 			 shape_format(shape->dim, shape->rank, text, sizeof text));
 }
 
@@ -92,11 +93,12 @@ static enum tarn_status check_samples(const struct config *config, const struct 
 	enum tarn_status st = check_size(shape, train > test ? train : test);
 	if (!st)
 		st = check_augmentation(config, shape);
-	if (!st)
-		st = check_list("data.mean", &config->data.mean, shape->dim[shape->rank - 1], false);
-	if (!st)
-		st = check_list("data.std", &config->data.std, shape->dim[shape->rank - 1], true);
-	return st;
+	/* Made-up values stay as they are. */
+	if (st || !has_files(config))
+		return st;
+	uint32_t channels = shape->dim[shape->rank - 1];
+	st = check_list("data.mean", &config->data.mean, channels, false);
+	return st ? st : check_list("data.std", &config->data.std, channels, true);
 }
 
 enum tarn_status dataset_describe(const struct config *config, struct host_arena *arena, uint32_t *train_samples,

@@ -4,9 +4,9 @@
  * Sources: IDX (plain or gzip, found by content), npy (v1-v3, C order, <f4 or |u1 data, |u1 <i4 <i8 labels), synthetic
  * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2).
  * Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value and
- * allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std, floats from
- * files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension get C = 1. Where
- * data.classes is not set (0), the number of classes is 1 + the largest training label.
+ * allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std, floats
+ * from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension get one
+ * channel. Where data.classes is not set (0), the number of classes is 1 + the largest training label.
  *
  * Reading a sample touches no heap and may be done from another thread.
  */
@@ -23,18 +23,19 @@ struct dataset {
 	uint32_t samples;
 	struct sample_shape shape;
 	uint64_t sample_elements, target_elements; /* f32 values; i32 label or f32 values */
-	const uint8_t *bytes;  /* raw samples when the source holds bytes, else NULL */
-	const float *values;   /* raw samples when it holds floats, else NULL */
-	const int32_t *labels; /* NULL for float targets */
+	const uint8_t *bytes;                      /* raw samples when the source holds bytes, else NULL */
+	const float *values;                       /* raw samples when it holds floats, else NULL */
+	const int32_t *labels;                     /* NULL for float targets */
 	const float *targets;
-	uint32_t channels;     /* last dimension of a sample */
-	const float *table;    /* bytes: 256 normalised values, for each channel when table_stride is 256, for all when 0 */
+	uint32_t channels; /* last dimension of a sample */
+	/* Bytes: 256 normalised values, for each channel when table_stride is 256, for all when it is 0. */
+	const float *table;
 	uint32_t table_stride;
 	const float *mean, *std; /* floats: one for each channel; NULL: values stay as they are */
 	const float *padding;    /* what a black pixel becomes, for each channel */
 };
 
-/* What the network will see, over all samples; `tarn data stats` prints it. */
+/* What the network will see, over all samples. */
 struct dataset_statistics {
 	double least, largest, mean, deviation;
 	bool constant; /* every input value is the same: nothing can be learnt */

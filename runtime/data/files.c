@@ -20,7 +20,8 @@ static bool is_set(const char *text)
 }
 
 /* Which key names the file, where it was looked for, and what may help. `directory` NULL: the name says it all. */
-static enum tarn_status fail_absent(const struct config *config, const char *path, const char *key, const char *directory)
+static enum tarn_status fail_absent(const struct config *config, const char *path, const char *key,
+				    const char *directory)
 {
 	const char *help = "";
 	if (config->data.type == DATA_IDX && strstr(path, FASHION_MNIST))
@@ -74,8 +75,8 @@ static enum tarn_status find_files(const struct config *config, enum data_split 
 static const struct role {
 	const char *npy, *convert, *idx;
 } inputs_role = { "inputs are float32 (<f4) or bytes (|u1)", "x.astype('float32')", "inputs are bytes or floats" },
-  labels_role = { "labels of cross_entropy are integers (|u1, |i1, <u2, <i2, <u4, <i4, <u8, <i8)",
-		  "y.astype('int64')", "labels of cross_entropy are bytes (type 0x08)" },
+  labels_role = { "labels of cross_entropy are integers (|u1, |i1, <u2, <i2, <u4, <i4, <u8, <i8)", "y.astype('int64')",
+		  "labels of cross_entropy are bytes (type 0x08)" },
   targets_role = { "targets of mean_squared_error are float32 (<f4)", "y.astype('float32')",
 		   "targets of mean_squared_error are floats (type 0x0D)" };
 

@@ -1,10 +1,10 @@
 /* stream.c - plain or gzip bytes of a file, with the place of every failure. */
 #include "data/stream.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* windowBits 15, and 16 more for a gzip wrapper (zlib.h, inflateInit2). */
@@ -124,15 +124,11 @@ static enum tarn_status unpack(struct data_stream *stream, uint8_t *target, size
 
 static enum tarn_status open_file(struct data_stream *stream)
 {
-	stream->fd = open(stream->path, O_RDONLY | O_CLOEXEC);
-	struct stat file;
-	if (stream->fd < 0 || fstat(stream->fd, &file))
-		return tarn_fail(TARN_EIO, "%s: cannot open: %s", stream->path, strerror(errno));
-	if (!S_ISREG(file.st_mode))
-		return tarn_fail(TARN_EIO, "%s: is not a regular file", stream->path);
-	if (!file.st_size)
+	enum tarn_status st = regular_file_open(stream->path, &stream->fd, &stream->file_bytes);
+	if (st)
+		return st;
+	if (!stream->file_bytes)
 		return tarn_fail(TARN_EFORMAT, "%s: is an empty file (0 bytes)", stream->path);
-	stream->file_bytes = (uint64_t)file.st_size;
 	return refill(stream);
 }
 

@@ -67,7 +67,8 @@ static enum tarn_status find_dead_ranges(struct executor *executor, uint32_t ind
 {
 	const struct program *program = &executor->plan->program[index];
 	uint32_t *first = HOST_ARRAY(arena, program->instructions + 1u, uint32_t);
-	uint64_t *range = HOST_ARRAY(arena, 2 * ((size_t)program->operand_offsets + program->instructions) + 1, uint64_t);
+	uint64_t *range =
+		HOST_ARRAY(arena, 2 * ((size_t)program->operand_offsets + program->instructions) + 1, uint64_t);
 	if (!first || !range)
 		return TARN_ENOMEM;
 	uint32_t count = 0;

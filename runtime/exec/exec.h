@@ -20,8 +20,9 @@ struct executor {
 };
 
 /*
- * Reserves the arena (or uses `memory`), compiles and binds. `device` is open. TARN_EVERIFY when a kernel of this device needs more
- * workspace than the plan gives it (a plan made for other threads or library versions): says op and both sizes.
+ * Reserves the arena (or uses `memory`), compiles and binds. `device` is open. TARN_EVERIFY when a kernel of this
+ * device needs more workspace than the plan gives it (a plan made for other threads or library versions): says op and
+ * both sizes.
  */
 enum tarn_status exec_open(struct executor *executor, const struct plan *plan, struct device *device, void *memory,
 			   bool poison, struct host_arena *arena);

@@ -37,7 +37,8 @@ enum tarn_status lockdown_enter(void)
 		error = seccomp_load(filter);
 	seccomp_release(filter);
 	if (error)
-		return tarn_fail(TARN_EUNSUPPORTED, "lockdown: the kernel refuses the seccomp filter: %s", strerror(-error));
+		return tarn_fail(TARN_EUNSUPPORTED, "lockdown: the kernel refuses the seccomp filter: %s",
+				 strerror(-error));
 	return TARN_OK;
 }
 #else

@@ -10,7 +10,8 @@ double rate_at(const struct config *config, uint64_t step, uint64_t total, uint6
 	if (step < warmup)
 		return rate * (double)(step + 1) / (double)warmup;
 	if (config->optimizer.schedule == RATE_STEP)
-		return rate * pow(config->optimizer.step_factor, (double)(step / batches / config->optimizer.step_epochs));
+		return rate *
+		       pow(config->optimizer.step_factor, (double)(step / batches / config->optimizer.step_epochs));
 	if (config->optimizer.schedule == RATE_COSINE) {
 		double last = total > warmup + 1 ? (double)(total - warmup - 1) : 1.0;
 		double part = fmin((double)(step - warmup) / last, 1.0);

@@ -89,7 +89,7 @@ static enum tarn_status read_number(const struct snapshot_file *file, const char
 
 uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum)
 {
-	const uint64_t number[] = { position->step,	 position->seed,       position->epoch,
+	const uint64_t number[] = { position->step,  position->seed,       position->epoch,
 				    position->batch, position->batch_size, position->samples };
 	return XXH64(number, sizeof number, checksum);
 }

@@ -206,19 +206,9 @@ static enum tarn_status full_name(struct builder *b, const struct scope *scope, 
 
 static enum tarn_status fail_kind(const struct yaml_node *node, const char *word)
 {
-	const char *name[64] = { "repeat" };
-	char shown[YAML_SHOWN];
-	uint32_t count = 1;
-	for (uint32_t k = 0; k < layer_kinds_count && count < 64; k++)
-		name[count++] = layer_kinds[k].name;
-	const char *near = nearest_name(word, name, count);
-	yaml_shown(word, shown, sizeof shown);
-	char advice[LAYER_ADVICE];
-	if (layer_kind_advice(word, advice))
-		return yaml_fail_key(node, "there is no layer kind %s; %s", shown, advice);
-	if (near)
-		return yaml_fail_key(node, "there is no layer kind %s; did you mean %s?", shown, near);
-	return yaml_fail_key(node, "there is no layer kind %s; `tarn help layers` lists them", shown);
+	char shown[YAML_SHOWN], advice[LAYER_ADVICE];
+	return yaml_fail_key(node, "there is no layer kind %s; %s", yaml_shown(word, shown, sizeof shown),
+			     layer_kind_advice(word, advice));
 }
 
 static enum tarn_status take_apart(const struct yaml_node *node, struct entry *entry)
@@ -260,17 +250,11 @@ static bool take_common(const struct yaml_node *child, struct entry *entry)
 static enum tarn_status fail_key(const struct yaml_node *child, const struct layer_kind *kind)
 {
 	const char *name[LAYER_MAX_KEYS + 4] = { "name", "inputs", "trainable", "weights" };
-	char shown[YAML_SHOWN];
+	char shown[YAML_SHOWN], advice[LAYER_ADVICE];
 	for (uint32_t i = 0; i < kind->keys; i++)
 		name[4 + i] = kind->key[i].name;
-	const char *near = nearest_name(child->key, name, 4 + kind->keys);
-	yaml_shown(child->key, shown, sizeof shown);
-	char advice[LAYER_ADVICE];
-	if (layer_key_advice(child, name, 4 + kind->keys, advice))
-		return yaml_fail_key(child, "%s has no key %s; %s", kind->name, shown, advice);
-	if (near)
-		return yaml_fail_key(child, "%s has no key %s; did you mean %s?", kind->name, shown, near);
-	return yaml_fail_key(child, "%s has no key %s; `tarn help layers` lists them", kind->name, shown);
+	return yaml_fail_key(child, "%s has no key %s; %s", kind->name, yaml_shown(child->key, shown, sizeof shown),
+			     layer_key_advice(child, name, 4 + kind->keys, advice));
 }
 
 /* ---- values ---- */
@@ -307,7 +291,8 @@ static enum tarn_status read_padding(const struct yaml_node *node, const struct 
 	if (value->same)
 		return TARN_OK;
 	if (word && !strcasecmp(node->text, "valid"))
-		return yaml_fail_value(node, "\"%s\" is written padding: 0", yaml_shown(node->text, shown, sizeof shown));
+		return yaml_fail_value(node, "\"%s\" is written padding: 0",
+				       yaml_shown(node->text, shown, sizeof shown));
 	if (word)
 		return yaml_fail_value(node, "\"%s\" is no padding; write a number, [height, width] or same",
 				       yaml_shown(node->text, shown, sizeof shown));
@@ -523,12 +508,8 @@ static enum tarn_status open_scope(struct builder *b, const struct scope *outer,
 static enum tarn_status fail_repeat_key(const struct yaml_node *child, const char *const *keys, uint32_t count)
 {
 	char shown[YAML_SHOWN], advice[LAYER_ADVICE];
-	yaml_shown(child->key, shown, sizeof shown);
-	if (layer_key_advice(child, keys, count, advice))
-		return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s; %s", shown, advice);
-	const char *near = nearest_name(child->key, keys, count);
-	return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s%s%s%s", shown,
-			     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return yaml_fail_key(child, "repeat has the keys count, layers and name, not %s; %s",
+			     yaml_shown(child->key, shown, sizeof shown), layer_key_advice(child, keys, count, advice));
 }
 
 static enum tarn_status build_repeat(struct builder *b, const struct scope *scope, struct entry *entry)

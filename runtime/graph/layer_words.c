@@ -175,36 +175,49 @@ static const char *look_up(const struct synonym *table, size_t count, const char
 	return NULL;
 }
 
+static const char *advise(char advice[LAYER_ADVICE], const char *sentence)
+{
+	snprintf(advice, LAYER_ADVICE, "%s", sentence);
+	return advice;
+}
+
+/* `meant` NULL: nothing is near. */
 static const char *did_you_mean(const char *meant, char advice[LAYER_ADVICE])
 {
 	if (!meant)
-		return NULL;
+		return advise(advice, "`tarn help layers` lists them");
 	snprintf(advice, LAYER_ADVICE, "did you mean %s?", meant);
 	return advice;
 }
 
-/* A kind that is the same word once both are normalised. */
-static const char *same_kind(const char *word)
+/* The kind that the normalised word stands for; NULL when it is not known. */
+static const char *known_kind(const char *word)
 {
 	char name[WORD_BYTES];
 	for (uint32_t k = 0; k < layer_kinds_count; k++)
 		if (normalise(layer_kinds[k].name, name) && !strcmp(name, word))
 			return layer_kinds[k].name;
-	return strcmp(word, "repeat") ? NULL : "repeat";
+	return strcmp(word, "repeat") ? look_up(kind_synonyms, COUNT(kind_synonyms), word) : "repeat";
+}
+
+static const char *nearest_kind(const char *text)
+{
+	const char *names[64] = { "repeat" };
+	uint32_t count = 1;
+	for (uint32_t k = 0; k < layer_kinds_count && count < 64; k++)
+		names[count++] = layer_kinds[k].name;
+	return nearest_name(text, names, count);
 }
 
 const char *layer_kind_advice(const char *text, char advice[LAYER_ADVICE])
 {
 	char word[WORD_BYTES];
 	if (!normalise(text, word))
-		return NULL;
-	const char *instead = look_up(no_kinds, COUNT(no_kinds), word);
-	if (instead) {
-		snprintf(advice, LAYER_ADVICE, "%s", instead);
-		return advice;
-	}
-	const char *kind = same_kind(word);
-	return did_you_mean(kind ? kind : look_up(kind_synonyms, COUNT(kind_synonyms), word), advice);
+		return did_you_mean(nearest_kind(text), advice);
+	const char *instead = look_up(no_kinds, COUNT(no_kinds), word), *kind = known_kind(word);
+	if (instead)
+		return advise(advice, instead);
+	return did_you_mean(kind ? kind : nearest_kind(text), advice);
 }
 
 /* `activation: relu` inside a layer. */
@@ -214,35 +227,39 @@ static const char *activation_advice(const struct yaml_node *key, char advice[LA
 	const char *kind = NULL;
 	if (key->kind == YAML_SCALAR && normalise(key->text, word)) {
 		const char *instead = look_up(no_kinds, COUNT(no_kinds), word);
-		if (instead) {
-			snprintf(advice, LAYER_ADVICE, "%s", instead);
-			return advice;
-		}
-		kind = same_kind(word);
-		kind = kind ? kind : look_up(kind_synonyms, COUNT(kind_synonyms), word);
+		if (instead)
+			return advise(advice, instead);
+		kind = known_kind(word);
 	}
 	snprintf(advice, LAYER_ADVICE, "write it as the next layer: - %s", kind ? kind : "relu");
 	return advice;
 }
 
-const char *layer_key_advice(const struct yaml_node *key, const char *const *names, uint32_t count,
-			     char advice[LAYER_ADVICE])
+/* The key that the normalised word stands for, of those that there are. */
+static const char *known_key(const char *word, const char *const *names, uint32_t count)
 {
-	char word[WORD_BYTES], name[WORD_BYTES];
-	if (!normalise(key->key, word))
-		return NULL;
+	char name[WORD_BYTES];
 	for (uint32_t i = 0; i < count; i++)
 		if (normalise(names[i], name) && !strcmp(name, word))
-			return did_you_mean(names[i], advice);
+			return names[i];
 	for (size_t s = 0; s < COUNT(key_synonyms); s++)
 		for (uint32_t i = 0; i < count && !strcmp(key_synonyms[s].word, word); i++)
 			if (!strcmp(key_synonyms[s].meant, names[i]))
-				return did_you_mean(names[i], advice);
+				return names[i];
+	return NULL;
+}
+
+const char *layer_key_advice(const struct yaml_node *key, const char *const *names, uint32_t count,
+			     char advice[LAYER_ADVICE])
+{
+	char word[WORD_BYTES];
+	const char *nearest = nearest_name(key->key, names, count);
+	if (!normalise(key->key, word))
+		return did_you_mean(nearest, advice);
 	if (!strcmp(word, "activation"))
 		return activation_advice(key, advice);
-	const char *instead = look_up(no_keys, COUNT(no_keys), word);
-	if (!instead)
-		return NULL;
-	snprintf(advice, LAYER_ADVICE, "%s", instead);
-	return advice;
+	const char *instead = look_up(no_keys, COUNT(no_keys), word), *known = known_key(word, names, count);
+	if (instead)
+		return advise(advice, instead);
+	return did_you_mean(known ? known : nearest, advice);
 }

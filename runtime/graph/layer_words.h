@@ -1,8 +1,9 @@
 /*
  * layer_words.h - what other programs call our layers and their keys, for "did you mean".
  *
- * Both functions write one piece of advice that continues a sentence ("did you mean conv2d?") and return `advice`, or NULL
- * when they know nothing better. Case, `_` and `-` make no difference: BatchNorm2d is batch_norm.
+ * Both functions write one piece of advice that continues a sentence ("did you mean conv2d?") and return `advice`.
+ * Case,
+ * `_` and `-` make no difference: BatchNorm2d is batch_norm. A word without a synonym gets the nearest name.
  */
 #ifndef TARN_GRAPH_LAYER_WORDS_H
 #define TARN_GRAPH_LAYER_WORDS_H

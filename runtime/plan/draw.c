@@ -7,14 +7,16 @@
  */
 #include "plan/draw.h"
 
+#include "base/atomic_file.h"
 #include "plan/buffers.h"
 #include "plan/svg.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WIDTH 1280.0
 #define HEIGHT 800.0
@@ -287,7 +289,8 @@ static void draw_large(const struct drawing *d, const struct plan_buffer *buffer
 	const char *op = buffer->op == OP_NONE ? "" : op_row(d->program->graph.op[buffer->op].kind)->name;
 	snprintf(hover, sizeof hover, "%s (%s); %s%s%s; %s at %s; instructions %u to %u",
 		 svg_shorten(buffer_name(d, buffer), HOVER_CHARACTERS, short_name), kinds[buffer->kind].label,
-		 svg_shorten(layer, HOVER_CHARACTERS, short_layer), *op ? ", " : "", op, bytes_format(buffer->bytes, bytes, sizeof bytes), bytes_format(buffer->offset, offset, sizeof offset),
+		 svg_shorten(layer, HOVER_CHARACTERS, short_layer), *op ? ", " : "", op,
+		 bytes_format(buffer->bytes, bytes, sizeof bytes), bytes_format(buffer->offset, offset, sizeof offset),
 		 buffer->first, buffer->end - 1);
 	snprintf(classes, sizeof classes, "b %s", kinds[buffer->kind].class);
 	svg_rectangle(d->out, classes, box, hover);
@@ -444,7 +447,8 @@ static void draw_peak(const struct drawing *d)
 		 svg_shorten(op_name(&d->program->graph, d->program->instruction[step].op), TAG_CHARACTERS, name));
 	double width = TAG_CHARACTER * (double)svg_length(text) + 18;
 	/* 190 pixels at the other end belong to the budget's text; a long tag stands above its point instead. */
-	double left = peak_is_early(d) ? fmin(x + 12, LEFT + PLOT_WIDTH - 190 - width) : fmax(x - width - 12, LEFT + 190);
+	double left =
+		peak_is_early(d) ? fmin(x + 12, LEFT + PLOT_WIDTH - 190 - width) : fmax(x - width - 12, LEFT + 190);
 	svg_line(d->out, "peak-line", LEFT, y, LEFT + PLOT_WIDTH, y);
 	fprintf(d->out, "<circle class=\"peak\" cx=\"%.2f\" cy=\"%.2f\" r=\"5\"/>\n", x, y);
 	fprintf(d->out, "<rect class=\"tag\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"23\" rx=\"4\"/>\n", left,
@@ -480,21 +484,27 @@ static void draw_all(const struct drawing *d)
 
 static enum tarn_status write_drawing(struct drawing *d, const char *path)
 {
-	char temporary[PATH_MAX];
-	if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
-		return tarn_fail(TARN_EIO, "drawing %.64s...: the path is longer than %d bytes", path, PATH_MAX - 5);
-	d->out = fopen(temporary, "wb");
-	if (!d->out)
-		return tarn_fail(TARN_EIO, "drawing %s: cannot create: %m", temporary);
-	enum tarn_status st = TARN_OK;
+	struct atomic_file file;
+	enum tarn_status st = atomic_file_open(&file, path);
+	if (st)
+		return st;
+	atomic_file_clean(file.target);
+	int fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
+	d->out = fd < 0 ? NULL : fdopen(fd, "wb");
+	if (!d->out) {
+		st = tarn_fail(TARN_EIO, "drawing %s: cannot create: %m", path);
+		if (fd >= 0)
+			close(fd);
+		goto out;
+	}
 	draw_all(d);
 	bool failed = ferror(d->out);
 	if (fclose(d->out) || failed)
-		st = tarn_fail(TARN_EIO, "drawing %s: write failed: %m", temporary);
-	if (!st && rename(temporary, path))
-		st = tarn_fail(TARN_EIO, "drawing %s: cannot rename %s to it: %m", path, temporary);
-	if (st)
-		remove(temporary);
+		st = tarn_fail(TARN_EIO, "drawing %s: write failed: %m", path);
+	if (!st)
+		st = atomic_file_commit(&file, NULL);
+out:
+	atomic_file_abandon(&file);
 	return st;
 }
 

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* TARN_EIO; written to a temporary file and renamed. `scratch` is given back. */
+/* TARN_EIO; replaces `path` atomically (base/atomic_file.h). `scratch` is given back. */
 enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
 			       const char *path);
 

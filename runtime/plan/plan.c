@@ -1,13 +1,10 @@
 /* plan.c - the plan in memory and its way into a file; format.h describes the bytes, plan_load.c reads them. */
 #include "plan/plan.h"
 
+#include "base/atomic_file.h"
 #include "plan/format.h"
 
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The streaming state lives on the stack: nothing is allocated. */
 #define XXH_STATIC_LINKING_ONLY
@@ -146,32 +143,31 @@ static void fill_header(const struct plan *plan, const struct section_list *list
 	header->header_checksum = plan_header_checksum(header);
 }
 
-static enum tarn_status write_file(FILE *file, const char *path, const struct plan_header *header,
-				   const struct section_list *list)
+static enum tarn_status write_sections(struct atomic_file *file, const struct plan_header *header,
+				       const struct section_list *list)
 {
 	static const uint8_t zeros[PLAN_SECTION_ALIGNMENT];
-	bool good = fwrite(header, sizeof *header, 1, file) == 1;
-	for (uint32_t s = 0; good && s < list->count; s++) {
-		size_t bytes = (size_t)list->bytes[s], padding = (size_t)section_padded(list->bytes[s]) - bytes;
-		good = (!bytes || fwrite(list->data[s], bytes, 1, file) == 1) &&
-		       (!padding || fwrite(zeros, padding, 1, file) == 1);
+	enum tarn_status st = atomic_file_write(file, header, sizeof *header);
+	for (uint32_t s = 0; s < list->count && !st; s++) {
+		st = atomic_file_write(file, list->data[s], (size_t)list->bytes[s]);
+		if (!st)
+			st = atomic_file_write(file, zeros, (size_t)(section_padded(list->bytes[s]) - list->bytes[s]));
 	}
-	if (!good || fflush(file) || fsync(fileno(file)))
-		return tarn_fail(TARN_EIO, "plan %s: write failed: %m", path);
-	return TARN_OK;
+	return st;
 }
 
-/* The rename itself lasts only when the directory has reached the disk; some file systems cannot do it: no error. */
-static void sync_directory(const char *path)
+static enum tarn_status write_file(const char *path, const struct plan_header *header, const struct section_list *list)
 {
-	char directory[PATH_MAX];
-	const char *slash = strrchr(path, '/');
-	snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	(void)fsync(fd);
-	close(fd);
+	struct atomic_file file;
+	enum tarn_status st = atomic_file_open(&file, path);
+	if (st)
+		return st;
+	atomic_file_clean(file.target);
+	st = write_sections(&file, header, list);
+	if (!st)
+		st = atomic_file_commit(&file, NULL);
+	atomic_file_abandon(&file);
+	return st;
 }
 
 static enum tarn_status list_plan(const struct plan *plan, const char *path, struct program_record *record,
@@ -203,22 +199,7 @@ enum tarn_status plan_save(const struct plan *plan, const char *path)
 	if (header.file_bytes > PLAN_MAX_FILE_BYTES)
 		return tarn_fail(TARN_EIO, "plan %s: %llu bytes, a plan file has at most %llu", path,
 				 (unsigned long long)header.file_bytes, (unsigned long long)PLAN_MAX_FILE_BYTES);
-	char temporary[PATH_MAX];
-	if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
-		return tarn_fail(TARN_EIO, "plan %.64s...: the path is longer than %d bytes", path, PATH_MAX - 5);
-	FILE *file = fopen(temporary, "wb");
-	if (!file)
-		return tarn_fail(TARN_EIO, "plan %s: cannot create: %m", temporary);
-	st = write_file(file, temporary, &header, &list);
-	if (fclose(file) && !st)
-		st = tarn_fail(TARN_EIO, "plan %s: write failed: %m", temporary);
-	if (!st && rename(temporary, path))
-		st = tarn_fail(TARN_EIO, "plan %s: cannot rename %s to it: %m", path, temporary);
-	if (st)
-		remove(temporary);
-	else
-		sync_directory(path);
-	return st;
+	return write_file(path, &header, &list);
 }
 
 uint64_t plan_peak_bytes(const struct plan *plan)

@@ -79,7 +79,7 @@ struct plan {
 /* Computes plan_checksum. */
 void plan_seal(struct plan *plan);
 
-/* Writes to "path.tmp", fsyncs, renames: a half-written plan is never loadable under `path`. TARN_EIO. */
+/* Replaces `path` atomically (base/atomic_file.h): a half-written plan is never loadable under it. TARN_EIO. */
 enum tarn_status plan_save(const struct plan *plan, const char *path);
 
 /*

@@ -21,7 +21,8 @@ struct plan_report {
 /* Fills what follows from the plan: everything but plan_ms and fell_back, which are left as they are. */
 void plan_report_fill(const struct plan *plan, struct plan_report *report);
 
-/* What the program runs more than once, by kind, most first: "18 batch_apply, 4 conv2d". Writes at most `size` bytes. */
+/* What the program runs more than once, by kind, most first: "18 batch_apply, 4 conv2d". Writes at most `size` bytes.
+ */
 void plan_recomputed_text(const struct program *program, char *buffer, size_t size);
 
 #endif

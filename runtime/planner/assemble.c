@@ -57,8 +57,8 @@ enum tarn_status assemble_persistent(struct plan *plan, struct host_arena *arena
 }
 
 /* Offset of a persistent tensor, by the id it has in this program's graph. */
-static enum tarn_status persistent_offsets(const struct plan *plan, const struct graph *graph,
-					   struct host_arena *arena, uint64_t **out)
+static enum tarn_status persistent_offsets(const struct plan *plan, const struct graph *graph, struct host_arena *arena,
+					   uint64_t **out)
 {
 	uint64_t *offset = HOST_ARRAY(arena, graph->tensors, uint64_t);
 	if (!offset)
@@ -112,7 +112,8 @@ enum tarn_status assemble_program(const struct plan *plan, const struct graph_pr
 		operands += op->inputs + op->outputs;
 	}
 	if (operands > UINT32_MAX / 2)
-		return tarn_fail(TARN_EUNSUPPORTED, "the schedule has %zu operands; a plan holds at most 2^31", operands);
+		return tarn_fail(TARN_EUNSUPPORTED, "the schedule has %zu operands; a plan holds at most 2^31",
+				 operands);
 	program->instruction = HOST_ARRAY(arena, result->schedule.steps, struct instruction);
 	program->operand_offset = HOST_ARRAY(arena, operands, uint64_t);
 	if (!program->instruction || !program->operand_offset)

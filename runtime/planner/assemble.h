@@ -9,8 +9,8 @@
 #include "planner/planner.h"
 
 /*
- * The persistent tensors of all programs, by name, each at a fixed offset from 0 up, in program 0's order; bytes are the
- * largest over the programs. Fills plan->persistent, persistents and persistent_bytes. Every persistent tensor of
+ * The persistent tensors of all programs, by name, each at a fixed offset from 0 up, in program 0's order; bytes are
+ * the largest over the programs. Fills plan->persistent, persistents and persistent_bytes. Every persistent tensor of
  * a program must exist in program 0: TARN_EINTERNAL otherwise.
  */
 enum tarn_status assemble_persistent(struct plan *plan, struct host_arena *arena);

@@ -127,8 +127,8 @@ static enum tarn_status list_afters(const struct graph *graph, struct graph_prob
 			for (uint32_t r = first[root]; r < first[root + 1]; r++) {
 				if (reader[r] == number)
 					continue;
-				problem->after = host_arena_grow(arena, problem->after, &capacity,
-								 problem->afters + 1u, sizeof *problem->after);
+				problem->after = host_arena_grow(arena, problem->after, &capacity, problem->afters + 1u,
+								 sizeof *problem->after);
 				if (!problem->after)
 					return TARN_ENOMEM;
 				problem->after[problem->afters++] = reader[r];
@@ -168,13 +168,13 @@ enum tarn_status graph_problem_build(const struct graph *graph, const struct ker
 	for (uint32_t number = 0; number < problem->ops; number++) {
 		uint32_t op = out->graph_op[number];
 		const struct op *source = &graph->op[op];
-		problem->op[number] = (struct problem_op){ .cost_ns = info[op].cost_ns,
-							   .workspace = info[op].workspace_bytes,
-							   .once = op_row(source->kind)->effect,
-							   .required = true,
-							   .forward = source->phase == PHASE_FORWARD,
-							   .heavy = is_heavy(source->kind) &&
-								    source->phase == PHASE_FORWARD };
+		problem->op[number] =
+			(struct problem_op){ .cost_ns = info[op].cost_ns,
+					     .workspace = info[op].workspace_bytes,
+					     .once = op_row(source->kind)->effect,
+					     .required = true,
+					     .forward = source->phase == PHASE_FORWARD,
+					     .heavy = is_heavy(source->kind) && source->phase == PHASE_FORWARD };
 		list_operands(graph, out, number);
 	}
 	st = list_afters(graph, out, arena);
@@ -204,9 +204,10 @@ enum tarn_status graph_problem_keep(const struct graph *graph, const struct grap
 			found = true;
 		}
 		if (!found)
-			return tarn_fail(TARN_EINVAL,
-					 "memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan` lists them",
-					 pattern->item[i]);
+			return tarn_fail(
+				TARN_EINVAL,
+				"memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan` lists them",
+				pattern->item[i]);
 	}
 	*out = keep;
 	return TARN_OK;

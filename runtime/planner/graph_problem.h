@@ -15,8 +15,8 @@ struct graph_problem {
 	struct problem problem;
 	uint32_t *graph_op; /* [problem.ops]: op of the graph */
 	/*
-	 * [graph.operands]: which operand of its problem op (inputs, then outputs) a graph operand is; UINT32_MAX when it
-	 * is persistent or its op is not part of the problem.
+	 * [graph.operands]: which operand of its problem op (inputs, then outputs) a graph operand is; UINT32_MAX when
+	 * it is persistent or its op is not part of the problem.
 	 */
 	uint32_t *operand;
 	uint32_t *value_of; /* [graph.tensors]: value, or VALUE_NONE */

@@ -85,7 +85,8 @@ const char *random_network(uint64_t seed, char *buffer, size_t size)
 	static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
 	struct text text = { .buffer = buffer, .size = size, .random = { seed } };
 	uint32_t side = pick(&text, 4, 9), classes = pick(&text, 2, 7), batch = pick(&text, 2, 6);
-	put(&text, "data: {type: synthetic, shape: [%u, %u, %u], classes: %u, batch: %u, samples: %u, test_samples: %u}\n",
+	put(&text,
+	    "data: {type: synthetic, shape: [%u, %u, %u], classes: %u, batch: %u, samples: %u, test_samples: %u}\n",
 	    side, side, pick(&text, 1, 3), classes, batch, batch * 3 + pick(&text, 0, 1), pick(&text, 0, 7));
 	put(&text, "layers:\n");
 	uint32_t channels = pick(&text, 1, 8);

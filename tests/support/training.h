@@ -37,10 +37,10 @@ enum tarn_status training_plan(const struct training *training, struct training_
 const char *training_budget(uint64_t bytes);
 
 /* Networks that tests share; YAML text without `memory:`. */
-extern const char training_residual[];  /* convolutions, batch norm, residual links, dropout, pooling, dense */
-extern const char training_tied[];      /* one dense layer used twice, layer norm, gelu, AdamW, clipping */
-extern const char training_frozen[];    /* first layers frozen, batch norm, Adam */
-extern const char training_unet[];      /* skip connections by concat, no point that separates the graph */
-extern const char training_convbn[];    /* 4 x (conv 3x3, batch norm, relu), pool, dense on 16x16x3 */
+extern const char training_residual[]; /* convolutions, batch norm, residual links, dropout, pooling, dense */
+extern const char training_tied[];     /* one dense layer used twice, layer norm, gelu, AdamW, clipping */
+extern const char training_frozen[];   /* first layers frozen, batch norm, Adam */
+extern const char training_unet[];     /* skip connections by concat, no point that separates the graph */
+extern const char training_convbn[];   /* 4 x (conv 3x3, batch norm, relu), pool, dense on 16x16x3 */
 
 #endif

@@ -1,0 +1,46 @@
+/*
+ * session.h - what a session holds; shared by the files of the public interface, seen by nobody else.
+ *
+ * session_open.c boots and closes, session_run.c steps and evaluates, session_info.c answers questions.
+ */
+#ifndef TARN_SESSION_H
+#define TARN_SESSION_H
+
+#include "tarn.h"
+
+#include "config/config.h"
+#include "data/feed.h"
+#include "driver.h"
+#include "exec/exec.h"
+#include "exec/snapshot.h"
+#include "plan/report.h"
+
+struct tarn_session {
+	struct host_arena arena;
+	struct config config;
+	struct plan plan;
+	struct plan_report report;
+	struct device device;
+	struct executor executor;
+	struct dataset train, test;
+	struct feed *train_feed, *test_feed;
+	struct snapshot *snapshot;
+	struct snapshot_position position;
+	struct tarn_metrics metrics;
+	uint64_t total_steps;   /* of the learning rate's schedule */
+	uint64_t resumed_steps; /* done before this session */
+	uint32_t batches;       /* in an epoch */
+	const volatile int *stop;
+	bool finished, plan_only;
+};
+
+/* False on the null driver: nothing was computed that a snapshot could keep. */
+bool session_computes(const struct tarn_session *session);
+
+/* The step after which the run ends: train.max_steps may stop it before its last epoch. */
+uint64_t session_last_step(const struct tarn_session *session);
+
+/* TARN_EINVAL for a session that only planned. */
+enum tarn_status session_check_running(const struct tarn_session *session);
+
+#endif

@@ -1,0 +1,131 @@
+/* session_info.c - what a session knows and gives away: weights, figures, pictures. */
+#include "session.h"
+
+#include "plan/draw.h"
+
+#include <string.h>
+
+/* The null driver computes nothing, so there is nothing that a snapshot could keep. */
+bool session_computes(const struct tarn_session *session)
+{
+	return strcmp(session->plan.driver, "null") != 0;
+}
+
+/* Where the run ends: train.max_steps may stop it before its last epoch. */
+uint64_t session_last_step(const struct tarn_session *session)
+{
+	uint64_t limit = session->config.train.max_steps;
+	return limit && limit < session->total_steps ? limit : session->total_steps;
+}
+
+enum tarn_status session_check_running(const struct tarn_session *session)
+{
+	if (session->plan_only)
+		return tarn_fail(TARN_EINVAL, "this session was opened with plan_only: it has no device to run on");
+	return TARN_OK;
+}
+
+enum tarn_status tarn_save(struct tarn_session *session, const char *path)
+{
+	enum tarn_status st = session_check_running(session);
+	if (!st && !session_computes(session))
+		st = tarn_fail(TARN_EUNSUPPORTED, "the null driver computes no weights: there is nothing to save");
+	return st ? st : snapshot_save(session->snapshot, path, &session->position);
+}
+
+enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash)
+{
+	enum tarn_status st = session_check_running(session);
+	return st ? st : snapshot_hash(session->snapshot, &session->position, hash);
+}
+
+static enum tarn_status check_tensor(const struct tarn_session *session, const char *name, uint64_t bytes)
+{
+	enum tarn_status st = session_check_running(session);
+	if (st)
+		return st;
+	const struct persistent *persistent = exec_find(&session->executor, name);
+	if (persistent && persistent->bytes != bytes)
+		return tarn_fail(TARN_EINVAL, "tensor \"%s\" has %llu bytes, not %llu", name,
+				 (unsigned long long)persistent->bytes, (unsigned long long)bytes);
+	return TARN_OK;
+}
+
+enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target, uint64_t bytes)
+{
+	enum tarn_status st = check_tensor(session, name, bytes);
+	return st ? st : exec_read(&session->executor, name, target, bytes);
+}
+
+enum tarn_status tarn_write_tensor(struct tarn_session *session, const char *name, const void *source, uint64_t bytes)
+{
+	enum tarn_status st = check_tensor(session, name, bytes);
+	return st ? st : exec_write(&session->executor, name, source, bytes);
+}
+
+enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_plan_info *info)
+{
+	const struct plan *plan = &session->plan;
+	const struct plan_report *report = &session->report;
+	*info = (struct tarn_plan_info){ .budget_bytes = plan->budget_bytes,
+					 .peak_bytes = report->peak_bytes,
+					 .arena_bytes = plan->arena_bytes,
+					 .persistent_bytes = plan->persistent_bytes,
+					 .min_budget_bytes = report->min_budget_bytes,
+					 .none_peak_bytes = report->none_peak_bytes,
+					 .transient_peak_bytes = report->transient_peak_bytes,
+					 .none_transient_peak_bytes = report->none_transient_peak_bytes,
+					 .parameter_count = report->parameter_count,
+					 .plan_checksum = plan->plan_checksum,
+					 .step_ns = plan->program[0].time_ns,
+					 .recomputed_ops = report->recomputed_ops,
+					 .threads = plan->threads,
+					 .batch = plan->program[0].batch,
+					 .overhead = report->overhead,
+					 .plan_ms = report->plan_ms,
+					 .strategy = strategy_name(plan->strategy),
+					 .driver = plan->driver,
+					 .name = session->config.name,
+					 .snapshot = session_computes(session) ? session->config.train.snapshot : "",
+					 .fell_back = report->fell_back,
+					 .log_every = session->config.train.log_every,
+					 .evaluate_every = session->config.train.evaluate_every,
+					 .snapshot_every = session->config.train.snapshot_every,
+					 .total_steps = session_last_step(session),
+					 .resumed_steps = session->resumed_steps };
+	return TARN_OK;
+}
+
+void tarn_plan_recomputed(const struct tarn_session *session, char *buffer, size_t size)
+{
+	plan_recomputed_text(&session->plan.program[0], buffer, size);
+}
+
+void tarn_plan_print(const struct tarn_session *session, FILE *out)
+{
+	plan_print(&session->plan, out);
+}
+
+enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path)
+{
+	return plan_save(&session->plan, path);
+}
+
+enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path)
+{
+	struct host_arena scratch;
+	host_arena_init(&scratch);
+	enum tarn_status st = plan_draw_svg(&session->plan, PROGRAM_TRAIN, &scratch, svg_path);
+	host_arena_fini(&scratch);
+	return st;
+}
+
+uint64_t tarn_arena_touched_bytes(struct tarn_session *session)
+{
+	return session->plan_only ? 0 : session->device.ops->touched_bytes(&session->device);
+}
+
+const char *tarn_version(void)
+{
+	return TARN_VERSION;
+}

@@ -1,0 +1,291 @@
+/* session_open.c - from a configuration or a plan file to a run that is ready for its first step; and its end. */
+#include "session.h"
+
+#include "base/folder.h"
+#include "exec/lockdown.h"
+#include "verify/verify.h"
+#ifdef CONFIG_PLANNER
+#include "boot.h"
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAP_RESERVE_BYTES (4ul << 20)
+
+/* Keys that a plan does not depend on: only these may be overridden when the plan comes from a file. */
+static bool may_change_after_planning(const char *override)
+{
+	if (!strncmp(override, "train.threads=", 14))
+		return false; /* workspaces were sized for a number of threads */
+	static const char *const keys[] = { "name=",
+					    "train.",
+					    "optimizer.learning_rate=",
+					    "optimizer.schedule.",
+					    "data.directory=",
+					    "data.train_inputs=",
+					    "data.train_labels=",
+					    "data.test_inputs=",
+					    "data.test_labels=",
+					    "data.shuffle=",
+					    "data.augment." };
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (!strncmp(override, keys[i], strlen(keys[i])))
+			return true;
+	return false;
+}
+
+static enum tarn_status load_plan(struct tarn_session *session, const struct tarn_options *options)
+{
+	for (uint32_t i = 0; i < options->overrides; i++)
+		if (!may_change_after_planning(options->override[i]))
+			return tarn_fail(
+				TARN_EINVAL,
+				"%s is part of the plan in %s and cannot be changed when it runs; make a new plan",
+				options->override[i], options->plan_path);
+	enum tarn_status st = plan_load(options->plan_path, &session->arena, &session->plan);
+	if (!st)
+		st = config_from_lines(session->plan.config_lines, options->plan_path, options->override,
+				       options->overrides, &session->arena, &session->config);
+	if (!st)
+		st = verify_plan(&session->plan, &session->arena);
+	if (st == TARN_EVERIFY)
+		return tarn_fail_prefix(st, "plan %s", options->plan_path);
+	if (st)
+		return st;
+	plan_report_fill(&session->plan, &session->report);
+	return TARN_OK;
+}
+
+static enum tarn_status open_device(struct tarn_session *session, const char *driver, uint32_t threads)
+{
+	const struct driver_ops *ops = driver_find(driver);
+	if (!ops)
+		return TARN_EUNSUPPORTED;
+	struct device_options options = { .threads = threads, .workspace_cap = session->config.memory.workspace_cap };
+	session->device = (struct device){ .ops = ops, .host = &session->arena };
+	enum tarn_status st = ops->probe();
+	return st ? st : ops->open(&session->device, &options);
+}
+
+#ifdef CONFIG_PLANNER
+static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
+{
+	static const char *const drivers[] = { "cpu", "null" };
+	struct config *config = &session->config;
+	enum tarn_status st;
+#ifdef CONFIG_YAML
+	if (options->config_text)
+		st = config_parse(options->config_text, strlen(options->config_text), "configuration",
+				  options->override, options->overrides, &session->arena, config);
+	else
+		st = config_load(options->config_path, options->override, options->overrides, &session->arena, config);
+#else
+	(void)config;
+	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
+#endif
+	if (!st)
+		st = open_device(session, drivers[config->driver], config->train.threads);
+	if (!st)
+		st = boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
+	return st;
+}
+#else
+static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
+{
+	(void)session;
+	(void)options;
+	return tarn_fail(TARN_EUNSUPPORTED, "this build has no planner (CONFIG_PLANNER is off): give it a plan file");
+}
+#endif
+
+/* The plan knows the sizes of a batch; the data must be the ones it was made for. */
+static enum tarn_status check_data(const struct tarn_session *session)
+{
+	const struct program *train = plan_program(&session->plan, PROGRAM_TRAIN);
+	const struct program *last = plan_program(&session->plan, PROGRAM_TRAIN_LAST);
+	const struct persistent *input = exec_find(&session->executor, "staging/input");
+	uint64_t bytes = session->train.sample_elements * sizeof(float) * train->batch;
+	if (!input || input->bytes != bytes)
+		return tarn_fail(TARN_EDATA, "a batch of these data has %llu bytes, the plan was made for %llu",
+				 (unsigned long long)bytes, (unsigned long long)(input ? input->bytes : 0));
+	uint32_t rest = session->config.data.drop_last ? 0 : session->train.samples % train->batch;
+	if (rest != (last ? last->batch : 0))
+		return tarn_fail(TARN_EDATA,
+				 "%u training samples leave a last batch of %u, the plan was made for one of %u; "
+				 "make the plan for these data",
+				 session->train.samples, rest, last ? last->batch : 0);
+	const struct program *test = plan_program(&session->plan, PROGRAM_EVALUATE);
+	const struct program *test_last = plan_program(&session->plan, PROGRAM_EVALUATE_LAST);
+	rest = test ? session->test.samples % test->batch : session->test.samples;
+	if (rest != (test_last ? test_last->batch : 0))
+		return tarn_fail(TARN_EDATA,
+				 "%u test samples leave a last batch of %u, the plan was made for one of %u; "
+				 "make the plan for these data",
+				 session->test.samples, rest, test_last ? test_last->batch : 0);
+	return TARN_OK;
+}
+
+static enum tarn_status open_feeds(struct tarn_session *session)
+{
+	const struct config *config = &session->config;
+	const struct program *train = plan_program(&session->plan, PROGRAM_TRAIN);
+	const struct program *test = plan_program(&session->plan, PROGRAM_EVALUATE);
+	struct feed_options options = { .dataset = &session->train,
+					.batch = train->batch,
+					.shuffle = config->data.shuffle,
+					.drop_last = config->data.drop_last,
+					.augment = true,
+					.seed = config->train.seed,
+					.first_epoch = session->position.epoch,
+					.first_batch = session->position.batch,
+					.repeat = true };
+	enum tarn_status st = feed_open(&options, &session->arena, &session->train_feed);
+	if (st || !test)
+		return st;
+	options = (struct feed_options){ .dataset = &session->test, .batch = test->batch };
+	return feed_open(&options, &session->arena, &session->test_feed);
+}
+
+static enum tarn_status open_data(struct tarn_session *session)
+{
+	enum tarn_status st = dataset_open(&session->config, SPLIT_TRAIN, &session->arena, &session->train);
+	if (!st)
+		st = dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
+	if (!st)
+		st = check_data(session);
+	return st;
+}
+
+static void count_steps(struct tarn_session *session)
+{
+	const struct config *config = &session->config;
+	uint32_t batch = plan_program(&session->plan, PROGRAM_TRAIN)->batch, samples = session->train.samples;
+	uint64_t epochs = config->train.epochs, limit = config->train.max_steps;
+	session->batches = config->data.drop_last ? samples / batch : (samples - 1) / batch + 1;
+	if (!epochs && !limit)
+		epochs = 1;
+	session->total_steps = epochs ? epochs * session->batches : limit;
+	session->finished = session->position.step >= session_last_step(session);
+	session->metrics.step = session->position.step;
+}
+
+/* The beginning, or where the snapshot stopped. A place in an epoch means nothing for other data or another batch. */
+static enum tarn_status start_position(struct tarn_session *session, const struct tarn_options *options)
+{
+	const char *resume_path = options->resume_path;
+	struct snapshot_position *position = &session->position;
+	const struct snapshot_position start = { .seed = session->config.train.seed,
+						 .batch_size = plan_program(&session->plan, PROGRAM_TRAIN)->batch,
+						 .samples = session->train.samples };
+	*position = start;
+	if (!resume_path)
+		return TARN_OK;
+	enum tarn_status st = snapshot_load_newest(session->snapshot, resume_path, position);
+	if (st || options->weights_only)
+		return st;
+	if (position->seed != start.seed)
+		return tarn_fail(TARN_EINVAL, "snapshot %s was made with train.seed %llu, this run has %llu",
+				 resume_path, (unsigned long long)position->seed, (unsigned long long)start.seed);
+	if (position->batch_size != start.batch_size || position->samples != start.samples)
+		return tarn_fail(TARN_EINVAL,
+				 "snapshot %s was made with batches of %u from %u training samples, this run has "
+				 "batches of %u from "
+				 "%u: it cannot go on in the middle of an epoch",
+				 resume_path, position->batch_size, position->samples, start.batch_size, start.samples);
+	session->resumed_steps = position->step;
+	return TARN_OK;
+}
+
+/* A snapshot that cannot be written must be known before the first step, not after the last. */
+static enum tarn_status prepare_snapshot(const char *path)
+{
+	enum tarn_status st = folder_prepare(path);
+	return st ? tarn_fail_prefix(st, "train.snapshot") : TARN_OK;
+}
+
+static enum tarn_status start_run(struct tarn_session *session, const struct tarn_options *options)
+{
+	const struct config *config = &session->config;
+	struct host_arena *arena = &session->arena;
+	uint64_t needed = session->plan.arena_bytes + TARN_ALIGNMENT - 1;
+	bool poison = options->poison;
+#ifdef CONFIG_POISON
+	poison = true;
+#endif
+	if (options->arena && options->arena_bytes < needed)
+		return tarn_fail(
+			TARN_EBUDGET,
+			"the caller's arena has %llu bytes; the plan needs %llu and up to %llu more to align it",
+			(unsigned long long)options->arena_bytes, (unsigned long long)session->plan.arena_bytes,
+			(unsigned long long)(TARN_ALIGNMENT - 1));
+	enum tarn_status st =
+		exec_open(&session->executor, &session->plan, &session->device, options->arena, poison, arena);
+	if (!st)
+		st = open_data(session);
+	if (!st)
+		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
+				     arena);
+	if (!st && config->train.snapshot[0] && session_computes(session))
+		st = prepare_snapshot(config->train.snapshot);
+	if (!st)
+		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
+	if (!st)
+		st = start_position(session, options);
+	if (st)
+		return st;
+	count_steps(session);
+	st = open_feeds(session);
+	if (st)
+		return st;
+	lockdown_prepare_heap(HEAP_RESERVE_BYTES);
+	return options->lockdown ? lockdown_enter() : TARN_OK;
+}
+
+enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_session **out)
+{
+	int sources = !!options->config_path + !!options->config_text + !!options->plan_path;
+	if (sources != 1)
+		return tarn_fail(TARN_EINVAL, "tarn_open: give one of config_path, config_text and plan_path, not %d",
+				 sources);
+	struct tarn_session *session = calloc(1, sizeof *session);
+	if (!session)
+		return tarn_fail(TARN_ENOMEM, "host memory: cannot get a session");
+	host_arena_init(&session->arena);
+	session->plan_only = options->plan_only;
+	session->stop = options->stop;
+	enum tarn_status st;
+	if (options->plan_path) {
+		st = load_plan(session, options);
+		if (!st && !options->plan_only)
+			st = open_device(session, session->plan.driver, session->plan.threads);
+	} else {
+		st = make_plan(session, options);
+	}
+	if (!st && !options->plan_only)
+		st = start_run(session, options);
+	if (st) {
+		tarn_close(session);
+		return st;
+	}
+	*out = session;
+	return TARN_OK;
+}
+
+void tarn_close(struct tarn_session *session)
+{
+	if (!session)
+		return;
+	if (session->train_feed)
+		feed_close(session->train_feed);
+	if (session->test_feed)
+		feed_close(session->test_feed);
+	if (session->snapshot)
+		snapshot_close(session->snapshot);
+	if (session->device.ops)
+		session->device.ops->close(&session->device);
+	if (session->plan.mapping)
+		plan_close(&session->plan);
+	host_arena_fini(&session->arena);
+	free(session);
+}

@@ -1,0 +1,169 @@
+/* session_run.c - steps and evaluations of a session; nothing here allocates. */
+#include "session.h"
+
+#include "exec/rate.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static double clock_ms(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static enum tarn_status write_scalars(struct tarn_session *session, double *rate)
+{
+	const struct config *config = &session->config;
+	uint64_t step = session->position.step;
+	*rate = rate_at(config, step, session->total_steps, session->batches);
+	bool adam = config->optimizer.type == OPTIMIZER_ADAM || config->optimizer.type == OPTIMIZER_ADAMW;
+	struct step_scalars scalars = {
+		.seed = config->train.seed,
+		.step = (uint32_t)step,
+		.learning_rate = (float)*rate,
+		.bias_correction1 = adam ? (float)rate_bias_correction(config->optimizer.beta1, step) : 1.0f,
+		.bias_correction2 = adam ? (float)rate_bias_correction(config->optimizer.beta2, step) : 1.0f
+	};
+	return exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
+}
+
+/* Copies a batch into its slots and lets the loader go on. */
+static enum tarn_status stage_batch(struct tarn_session *session, const struct dataset *dataset, struct feed *feed,
+				    const struct batch *batch)
+{
+	uint64_t inputs = dataset->sample_elements * batch->samples,
+		 targets = dataset->target_elements * batch->samples;
+	enum tarn_status st = exec_write(&session->executor, "staging/input", batch->input, inputs * sizeof(float));
+	if (!st) /* labels are i32, other targets f32: four bytes either way */
+		st = exec_write(&session->executor, "staging/target", batch->target, targets * sizeof(float));
+	feed_release(feed);
+	return st;
+}
+
+static enum tarn_status run_program(struct tarn_session *session, bool train, uint32_t samples)
+{
+	for (uint32_t i = 0; i < session->plan.programs; i++) {
+		const struct program *program = &session->plan.program[i];
+		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
+		if (trains == train && program->batch == samples)
+			return exec_run(&session->executor, i);
+	}
+	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u",
+			 train ? "training" : "evaluation", samples);
+}
+
+/* *value = the metric, or NaN when the network does not have it. */
+static enum tarn_status read_metric(struct tarn_session *session, const char *name, double *value)
+{
+	float metric = NAN;
+	enum tarn_status st = TARN_OK;
+	if (exec_find(&session->executor, name))
+		st = exec_read(&session->executor, name, &metric, sizeof metric);
+	*value = (double)metric;
+	return st;
+}
+
+static enum tarn_status read_metrics(struct tarn_session *session, struct tarn_metrics *metrics)
+{
+	double correct;
+	enum tarn_status st = read_metric(session, "metric/loss", &metrics->loss);
+	if (!st)
+		st = read_metric(session, "metric/correct", &correct);
+	if (!st)
+		st = read_metric(session, "metric/gradient_norm", &metrics->gradient_norm);
+	if (!st)
+		metrics->accuracy = correct / (double)metrics->samples;
+	return st;
+}
+
+static void advance(struct tarn_session *session, const struct batch *batch, struct tarn_metrics *metrics)
+{
+	struct snapshot_position *position = &session->position;
+	metrics->epoch = batch->epoch;
+	metrics->batch = batch->number + 1;
+	metrics->batches = session->batches;
+	metrics->epoch_end = metrics->batch == session->batches;
+	metrics->step = ++position->step;
+	position->epoch = metrics->epoch_end ? batch->epoch + 1 : batch->epoch;
+	position->batch = metrics->epoch_end ? 0 : metrics->batch;
+	session->finished = position->step >= session_last_step(session);
+	metrics->finished = session->finished;
+}
+
+enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *out)
+{
+	enum tarn_status st = session_check_running(session);
+	if (st)
+		return st;
+	struct tarn_metrics metrics = { 0 };
+	struct batch batch;
+	if (session->finished) {
+		session->metrics.finished = true;
+		*out = session->metrics;
+		return TARN_OK;
+	}
+	double wall = clock_ms(CLOCK_MONOTONIC), cpu = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
+	st = feed_next(session->train_feed, &batch);
+	if (st)
+		return st;
+	metrics.samples = batch.samples;
+	st = stage_batch(session, &session->train, session->train_feed, &batch);
+	if (!st)
+		st = write_scalars(session, &metrics.learning_rate);
+	if (!st)
+		st = run_program(session, true, batch.samples);
+	if (!st)
+		st = read_metrics(session, &metrics);
+	if (st)
+		return st;
+	advance(session, &batch, &metrics);
+	metrics.wall_ms = clock_ms(CLOCK_MONOTONIC) - wall;
+	metrics.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	session->metrics = metrics;
+	*out = metrics;
+	if (!isfinite(metrics.loss))
+		return tarn_fail(TARN_EDIVERGED, "step %llu: the loss is %f; lower optimizer.learning_rate (now %g)",
+				 (unsigned long long)metrics.step, metrics.loss, metrics.learning_rate);
+	return TARN_OK;
+}
+
+enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *out)
+{
+	struct tarn_evaluation sum = { 0 };
+	enum tarn_status st = session_check_running(session);
+	if (st || !session->test_feed) {
+		*out = sum;
+		return st;
+	}
+	feed_rewind(session->test_feed, 0, 0);
+	double unused;
+	st = write_scalars(session, &unused);
+	while (!st) {
+		struct batch batch;
+		struct tarn_metrics metrics = { 0 };
+		st = feed_next(session->test_feed, &batch);
+		if (st || !batch.samples)
+			break;
+		metrics.samples = batch.samples;
+		st = stage_batch(session, &session->test, session->test_feed, &batch);
+		if (!st)
+			st = run_program(session, false, batch.samples);
+		if (!st)
+			st = read_metrics(session, &metrics);
+		sum.samples += batch.samples;
+		sum.loss += metrics.loss * batch.samples;
+		sum.accuracy += metrics.accuracy * batch.samples;
+		if (!st && session->stop && *session->stop)
+			st = tarn_fail(TARN_EINTERRUPTED, "stopped after %u of %u test samples", sum.samples,
+				       session->test.samples);
+	}
+	if (st)
+		return st;
+	sum.loss /= sum.samples;
+	sum.accuracy /= sum.samples;
+	*out = sum;
+	return TARN_OK;
+}
