@@ -9,7 +9,7 @@ golden=tests/golden/plans.txt
 # NAME at BUDGET: peak, arena, smallest budget, keep-all peak, extra ops, overhead in per mille.
 describe() {
 	local config=$1 budget=$2
-	"$tarn" plan "$config" device.driver=null train.threads=2 data.type=hash data.samples=192 data.test_samples=96 \
+	"$tarn" plan "$config" device.driver=null train.threads=2 data.type=hash data.samples=448 data.test_samples=96 \
 		"memory.budget=$budget" memory.recompute=auto ${3:-} --json | /usr/bin/python3 -c '
 import json, sys
 p = json.loads(sys.stdin.read())

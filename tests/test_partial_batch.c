@@ -76,13 +76,13 @@ static void write_data(void)
 	write_npy("y_rest.npy", "<i4", "(4,)", &y[SAMPLES - REST], sizeof y[0] * REST);
 }
 
-static struct tarn_session *open_session(const char *inputs, const char *labels, const char *more)
+static struct tarn_session *open_session(const char *inputs, const char *labels, int batch, const char *more)
 {
 	char text[2048];
 	snprintf(text, sizeof text,
 		 "data: {type: npy, directory: %s, train_inputs: %s, train_labels: %s, test_inputs: '', test_labels: "
 		 "'', classes: 3, batch: %d, shuffle: false%s}\n%s",
-		 testing_directory(), inputs, labels, BATCH, more, network);
+		 testing_directory(), inputs, labels, batch, more, network);
 	struct tarn_options options = { .config_text = text };
 	struct tarn_session *session = NULL;
 	ck_assert_ok(tarn_open(&options, &session));
@@ -92,8 +92,8 @@ static struct tarn_session *open_session(const char *inputs, const char *labels,
 START_TEST(the_short_batch_equals_its_samples_alone)
 {
 	write_data();
-	struct tarn_session *whole = open_session("x.npy", "y.npy", "");
-	struct tarn_session *alone = open_session("x_rest.npy", "y_rest.npy", "");
+	struct tarn_session *whole = open_session("x.npy", "y.npy", BATCH, "");
+	struct tarn_session *alone = open_session("x_rest.npy", "y_rest.npy", REST, "");
 	struct tarn_metrics metrics, short_metrics, alone_metrics;
 	static unsigned char buffer[4096], other[4096];
 	ck_assert_ok(tarn_step(whole, &metrics));
@@ -126,7 +126,7 @@ START_TEST(an_epoch_has_every_sample_or_drops_the_rest)
 		const char *more;
 		uint32_t steps, samples;
 	} cases[] = { { "", 6, 2 * SAMPLES }, { ", drop_last: true", 4, 2 * (SAMPLES - REST) } };
-	struct tarn_session *session = open_session("x.npy", "y.npy", cases[_i].more);
+	struct tarn_session *session = open_session("x.npy", "y.npy", BATCH, cases[_i].more);
 	struct tarn_metrics metrics = { 0 };
 	uint32_t steps = 0, samples = 0;
 	while (!metrics.finished) {

@@ -9,6 +9,7 @@
 #endif
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -163,12 +164,28 @@ static const struct {
 	{ "--version", command_version },
 };
 
+/*
+ * Between two parallel loops OpenMP's threads spin for milliseconds, as if the machine were theirs: beside one busy process
+ * that makes a training step four times slower (ResNet-20 on two cores: 1500 ms instead of 420; alone it costs
+ * nothing). The library reads its settings when it is loaded, so the program starts itself again with a shorter spin,
+ * unless the user has chosen one.
+ */
+static void shorten_spinning(char **argv)
+{
+	if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+		return;
+	if (!setenv("GOMP_SPINCOUNT", "1000", 1))
+		execv("/proc/self/exe", argv); /* when it fails, this process goes on as it is */
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
 		print_usage(stderr);
 		return TARN_EINVAL;
 	}
+	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval"))
+		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {
 			int code = commands[i].run(argc - 1, argv + 1);

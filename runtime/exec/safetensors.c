@@ -507,3 +507,14 @@ size_t safetensors_quote(char *out, const char *text)
 	*out++ = '"';
 	return (size_t)(out - first);
 }
+
+void safetensors_make_valid(char *text)
+{
+	unsigned char *at = (unsigned char *)text, *end = at + strlen(text);
+	while (at < end) {
+		size_t length = utf8_length(at, end);
+		if (!length)
+			*at = '?';
+		at += length ? length : 1;
+	}
+}

@@ -58,4 +58,7 @@ const char *safetensors_printable(const char *name, char buffer[SAFETENSORS_PRIN
  * zero. */
 size_t safetensors_quote(char *out, const char *text);
 
+/* Bytes that are no UTF-8 become '?', in place, as safetensors_quote would write them: what is read is this text. */
+void safetensors_make_valid(char *text);
+
 #endif

@@ -1,10 +1,10 @@
 /* snapshot.c - see snapshot.h. The file's header is parsed by safetensors.c. */
 #include "exec/snapshot.h"
 
+#include "base/atomic_file.h"
 #include "exec/snapshot_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +19,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are written a
 #define METADATA_TEXT_BYTES ((size_t)512)
 /* Names in each list of a mismatch. */
 #define LISTED_NAMES 3u
+/* Files that are remembered as whole: the last ones written, for runs that save to several places in turn. */
+#define WHOLE_FILES 4u
+/* Elements whose bits are looked at together. */
+#define FINITE_BLOCK 256u
 
 struct entry {
 	const char *name;
@@ -27,13 +31,22 @@ struct entry {
 	uint64_t begin; /* in the file's data */
 };
 
+/* A file that was read or written to its end; any change of it shows in one of these. */
+struct whole_file {
+	dev_t device;
+	ino_t inode;
+	off_t bytes;
+	struct timespec modified;
+};
+
 struct snapshot {
 	struct executor *executor;
 	struct host_arena *arena; /* for the header of a file that is loaded; given back */
-	const char *default_path;
-	/* Of the save that is going on. */
-	char path[SNAPSHOT_PATH_BYTES], temporary[SNAPSHOT_PATH_BYTES + 32], previous[SNAPSHOT_PATH_BYTES + 32],
-		directory[SNAPSHOT_PATH_BYTES];
+	const char *default_path, *config;
+	struct atomic_file file; /* of the save that is going on */
+	char previous[SNAPSHOT_PATH_BYTES + 32];
+	struct whole_file whole[WHOLE_FILES];
+	uint32_t whole_files;       /* how many were noted so far; the oldest gives way */
 	struct entry *entry;        /* in the order of the data */
 	const struct entry **named; /* sorted by name */
 	uint32_t entries;
@@ -84,7 +97,11 @@ static enum tarn_status collect_entries(struct snapshot *snapshot, size_t *text_
 		if (!is_saved(persistent->role))
 			continue;
 		struct entry *entry = &snapshot->entry[snapshot->entries++];
-		entry->name = graph->text + persistent->name;
+		char *name = host_arena_text(snapshot->arena, graph->text + persistent->name);
+		if (!name)
+			return TARN_ENOMEM;
+		safetensors_make_valid(name);
+		entry->name = name;
 		entry->tensor = &graph->tensor[persistent->tensor];
 		entry->arena_offset = persistent->offset;
 		entry->bytes = persistent->bytes;
@@ -102,6 +119,82 @@ static enum tarn_status collect_entries(struct snapshot *snapshot, size_t *text_
 	return TARN_OK;
 }
 
+/* --- what is on the disk already --- */
+
+static void note_whole(struct snapshot *snapshot, const struct stat *status)
+{
+	snapshot->whole[snapshot->whole_files++ % WHOLE_FILES] = (struct whole_file){
+		.device = status->st_dev,
+		.inode = status->st_ino,
+		.bytes = status->st_size,
+		.modified = status->st_mtim,
+	};
+}
+
+/* A damaged file must not take the place of a good one before it. */
+static bool is_whole(const struct snapshot *snapshot, const char *path)
+{
+	struct stat status;
+	if (stat(path, &status))
+		return false;
+	for (uint32_t i = 0; i < WHOLE_FILES && i < snapshot->whole_files; i++) {
+		const struct whole_file *whole = &snapshot->whole[i];
+		if (whole->device == status.st_dev && whole->inode == status.st_ino && whole->bytes == status.st_size &&
+		    whole->modified.tv_sec == status.st_mtim.tv_sec &&
+		    whole->modified.tv_nsec == status.st_mtim.tv_nsec)
+			return true;
+	}
+	return false;
+}
+
+static void name_previous(char previous[SNAPSHOT_PATH_BYTES + 32], const char *target)
+{
+	snprintf(previous, SNAPSHOT_PATH_BYTES + 32, "%s.previous", target);
+}
+
+/* What a save would find at the default path is found now: places that cannot be written to, leftovers of processes
+ * that were killed, and whether the file there is worth keeping. */
+static enum tarn_status look_at_target(struct snapshot *snapshot)
+{
+	char *target = snapshot->file.target;
+	struct stat status;
+	struct snapshot_file file;
+	enum tarn_status st = atomic_file_resolve(snapshot->default_path, target);
+	if (st)
+		return st;
+	name_previous(snapshot->previous, target);
+	if (!stat(snapshot->previous, &status) && !S_ISREG(status.st_mode))
+		return tarn_fail(TARN_EIO, "%s: is no regular file; the snapshot before is to be kept there",
+				 snapshot->previous);
+	atomic_file_clean(target);
+	if (access(target, F_OK))
+		return TARN_OK;
+	struct host_mark mark = host_arena_mark(snapshot->arena);
+	st = snapshot_file_open(target, snapshot->arena, snapshot->hash, snapshot->buffer, &file);
+	if (!st && !fstat(file.fd, &status))
+		note_whole(snapshot, &status);
+	snapshot_file_close(&file);
+	host_arena_release(snapshot->arena, mark);
+	if (st != TARN_EIO && st != TARN_EFORMAT)
+		return st;
+	/* That it is damaged is no failure of this call: it will be replaced, and a load says what is wrong. */
+	tarn_error_clear();
+	return TARN_OK;
+}
+
+/* The default path, and the texts of the header as they will be read back. */
+static enum tarn_status copy_texts(struct snapshot *snapshot, const char *path)
+{
+	const char *lines = snapshot->executor->plan->config_lines;
+	char *config = host_arena_text(snapshot->arena, lines ? lines : "");
+	snapshot->default_path = host_arena_text(snapshot->arena, path ? path : "");
+	if (!config || !snapshot->default_path)
+		return TARN_ENOMEM;
+	safetensors_make_valid(config);
+	snapshot->config = config;
+	return TARN_OK;
+}
+
 enum tarn_status snapshot_open(struct executor *executor, const char *path, struct host_arena *arena,
 			       struct snapshot **snapshot)
 {
@@ -111,22 +204,25 @@ enum tarn_status snapshot_open(struct executor *executor, const char *path, stru
 		return TARN_ENOMEM;
 	made->executor = executor;
 	made->arena = arena;
-	made->default_path = host_arena_text(arena, path ? path : "");
-	if (!made->default_path)
-		return TARN_ENOMEM;
-	enum tarn_status st = collect_entries(made, &text_bytes);
+	made->file.fd = -1;
+	enum tarn_status st = copy_texts(made, path);
+	if (!st)
+		st = collect_entries(made, &text_bytes);
 	if (st)
 		return st;
-	const char *config = executor->plan->config_lines ? executor->plan->config_lines : "";
-	made->header = HOST_ARRAY(arena, METADATA_TEXT_BYTES + 6 * strlen(config) + text_bytes, char);
+	made->header = HOST_ARRAY(arena, METADATA_TEXT_BYTES + 6 * strlen(made->config) + text_bytes, char);
 	made->buffer = HOST_ARRAY(arena, SNAPSHOT_BUFFER_BYTES, uint8_t);
 	if (!made->header || !made->buffer)
 		return TARN_ENOMEM;
 	made->hash = XXH64_createState();
 	if (!made->hash)
 		return tarn_fail(TARN_ENOMEM, "host memory: no state for XXH64");
-	*snapshot = made;
-	return TARN_OK;
+	st = *made->default_path ? look_at_target(made) : TARN_OK;
+	if (st)
+		snapshot_close(made);
+	else
+		*snapshot = made;
+	return st;
 }
 
 void snapshot_close(struct snapshot *snapshot)
@@ -139,41 +235,64 @@ void snapshot_close(struct snapshot *snapshot)
 
 /* --- saving --- */
 
-static enum tarn_status make_paths(struct snapshot *snapshot, const char *path)
+/* True when one of the float32 values has an exponent of all ones (NaN or infinity, IEEE 754): adding one to it carries
+ * into the sign's place. No early exit inside a block, so that a compiler can use vectors. */
+static bool any_not_finite(const uint32_t *bits, size_t count)
 {
-	path = path ? path : snapshot->default_path;
-	size_t length = strlen(path);
-	if (!length || length >= SNAPSHOT_PATH_BYTES)
-		return tarn_fail(TARN_EINVAL, "snapshot: the path has %zu bytes; 1 to %u are possible", length,
-				 SNAPSHOT_PATH_BYTES - 1);
-	memcpy(snapshot->path, path, length + 1);
-	snprintf(snapshot->temporary, sizeof snapshot->temporary, "%s.tmp.%ld", snapshot->path, (long)getpid());
-	snprintf(snapshot->previous, sizeof snapshot->previous, "%s.previous", snapshot->path);
-	const char *slash = strrchr(path, '/');
-	/* "/state" lies in "/", "state" in ".". */
-	size_t directory = slash ? (size_t)(slash - path) + (slash == path) : 0;
-	memcpy(snapshot->directory, path, directory);
-	strcpy(snapshot->directory + directory, directory ? "" : ".");
+	uint32_t carry = 0;
+	for (size_t i = 0; i < count; i++)
+		carry |= (bits[i] & 0x7F800000u) + 0x00800000u;
+	return carry >> 31;
+}
+
+/* The place of the first value that is not finite; `count` when there is none. */
+static size_t find_not_finite(const uint32_t *bits, size_t count)
+{
+	size_t at = 0;
+	while (at + FINITE_BLOCK <= count && !any_not_finite(bits + at, FINITE_BLOCK))
+		at += FINITE_BLOCK;
+	while (at < count && !any_not_finite(bits + at, 1))
+		at++;
+	return at;
+}
+
+/* A piece of an entry that lies in the buffer, `done` bytes behind the entry's beginning. */
+static enum tarn_status hash_piece(struct snapshot *snapshot, const struct entry *entry, uint64_t done, size_t bytes)
+{
+	(void)entry;
+	(void)done;
+	XXH64_update(snapshot->hash, snapshot->buffer, bytes);
 	return TARN_OK;
 }
 
-static enum tarn_status write_all(int fd, const char *path, const void *data, size_t bytes)
+/* A run does not recover from a value that is not finite: such a state must not replace one that can be gone on from.
+ */
+static enum tarn_status check_piece(struct snapshot *snapshot, const struct entry *entry, uint64_t done, size_t bytes)
 {
-	const uint8_t *at = data;
-	while (bytes) {
-		ssize_t done = write(fd, at, bytes);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return tarn_fail(TARN_EIO, "snapshot %s: write failed: %s", path, strerror(errno));
-		at += done;
-		bytes -= (size_t)done;
+	char name[SAFETENSORS_PRINTABLE];
+	size_t count = bytes / sizeof(float);
+	if (entry->tensor->dtype == DTYPE_F32) {
+		size_t at = find_not_finite((const uint32_t *)(const void *)snapshot->buffer, count);
+		if (at < count)
+			return tarn_fail(TARN_EDIVERGED,
+					 "tensor %s holds a value that is not finite at element %" PRIu64
+					 "; the snapshot before is kept",
+					 safetensors_printable(entry->name, name), done / sizeof(float) + at);
 	}
-	return TARN_OK;
+	return hash_piece(snapshot, entry, done, bytes);
 }
 
-/* The bytes of an entry from the arena through the buffer, into the hash (fd -1) or into the file. */
-static enum tarn_status stream_entry(struct snapshot *snapshot, const struct entry *entry, int fd)
+static enum tarn_status write_piece(struct snapshot *snapshot, const struct entry *entry, uint64_t done, size_t bytes)
+{
+	(void)entry;
+	(void)done;
+	return atomic_file_write(&snapshot->file, snapshot->buffer, bytes);
+}
+
+/* The bytes of an entry from the arena through the buffer. */
+static enum tarn_status stream_entry(struct snapshot *snapshot, const struct entry *entry,
+				     enum tarn_status (*take)(struct snapshot *, const struct entry *, uint64_t done,
+							      size_t bytes))
 {
 	struct device *device = snapshot->executor->device;
 	for (uint64_t done = 0; done < entry->bytes;) {
@@ -182,23 +301,13 @@ static enum tarn_status stream_entry(struct snapshot *snapshot, const struct ent
 		enum tarn_status st = device->ops->read(device, entry->arena_offset + done, snapshot->buffer, step);
 		if (!st)
 			st = device->ops->synchronize(device);
-		if (!st && fd >= 0)
-			st = write_all(fd, snapshot->temporary, snapshot->buffer, step);
-		else if (!st)
-			XXH64_update(snapshot->hash, snapshot->buffer, step);
+		if (!st)
+			st = take(snapshot, entry, done, step);
 		if (st)
 			return st;
 		done += step;
 	}
 	return TARN_OK;
-}
-
-static enum tarn_status stream_entries(struct snapshot *snapshot, int fd)
-{
-	enum tarn_status st = TARN_OK;
-	for (uint32_t i = 0; i < snapshot->entries && !st; i++)
-		st = stream_entry(snapshot, &snapshot->entry[i], fd);
-	return st;
 }
 
 static char *put(char *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -213,37 +322,60 @@ static char *put(char *out, const char *format, ...)
 	return out + length;
 }
 
-static char *put_entry(char *out, const struct entry *entry)
+/* An entry as the header describes it. */
+static struct safetensors_tensor describe(const struct entry *entry)
+{
+	struct safetensors_tensor tensor = { .name = entry->name,
+					     .dtype = format_dtype[entry->tensor->dtype],
+					     .begin = entry->begin,
+					     .end = entry->begin + entry->bytes,
+					     .rank = entry->tensor->rank };
+	for (uint32_t i = 0; i < tensor.rank; i++)
+		tensor.dim[i] = entry->tensor->dim[i];
+	return tensor;
+}
+
+static char *put_tensor(char *out, const struct safetensors_tensor *tensor)
 {
 	*out++ = ',';
-	out += safetensors_quote(out, entry->name);
-	out = put(out, ":{\"dtype\":\"%s\",\"shape\":[", format_dtype[entry->tensor->dtype]);
-	for (uint32_t i = 0; i < entry->tensor->rank; i++)
-		out = put(out, "%s%" PRIu32, i ? "," : "", entry->tensor->dim[i]);
-	return put(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", entry->begin, entry->begin + entry->bytes);
+	out += safetensors_quote(out, tensor->name);
+	out = put(out, ":{\"dtype\":\"%s\",\"shape\":[", tensor->dtype);
+	for (uint32_t i = 0; i < tensor->rank; i++)
+		out = put(out, "%s%" PRIu64, i ? "," : "", tensor->dim[i]);
+	return put(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", tensor->begin, tensor->end);
+}
+
+static uint64_t header_checksum(struct snapshot *snapshot, const struct snapshot_position *position, uint64_t checksum)
+{
+	snapshot_header_checksum_begin(snapshot->hash, position, snapshot->config, checksum);
+	for (uint32_t i = 0; i < snapshot->entries; i++) {
+		const struct safetensors_tensor tensor = describe(snapshot->named[i]);
+		snapshot_header_checksum_add(snapshot->hash, &tensor);
+	}
+	return XXH64_digest(snapshot->hash);
 }
 
 /* The length field is written too. Returns the bytes of both, a multiple of 8, so that the data are aligned. */
 static size_t build_header(struct snapshot *snapshot, const struct snapshot_position *position, uint64_t checksum)
 {
-	const char *config = snapshot->executor->plan->config_lines;
 	char *out = snapshot->header + SAFETENSORS_LENGTH_BYTES;
 	out = put(out,
-		  "{\"" SAFETENSORS_METADATA "\":{\"tarn.version\":\"" SNAPSHOT_VERSION "\",\"tarn.epoch\":\"%" PRIu32
+		  "{\"" SAFETENSORS_METADATA "\":{\"tarn.version\":\"%u\",\"tarn.epoch\":\"%" PRIu32
 		  "\",\"tarn.batch\":\"%" PRIu32 "\",",
-		  position->epoch, position->batch);
+		  SNAPSHOT_VERSION, position->epoch, position->batch);
 	out = put(out,
 		  "\"tarn.step\":\"%" PRIu64 "\",\"tarn.seed\":\"%" PRIu64 "\",\"tarn.checksum\":\"%016" PRIx64 "\",",
 		  position->step, position->seed, checksum);
 	out = put(out, "\"tarn.batch_size\":\"%" PRIu32 "\",\"tarn.samples\":\"%" PRIu32 "\",", position->batch_size,
 		  position->samples);
-	out = put(out, "\"tarn.position_checksum\":\"%016" PRIx64 "\",",
-		  snapshot_position_checksum(position, checksum));
+	out = put(out, "\"tarn.header_checksum\":\"%016" PRIx64 "\",", header_checksum(snapshot, position, checksum));
 	out = put(out, "\"tarn.config\":");
-	out += safetensors_quote(out, config ? config : "");
+	out += safetensors_quote(out, snapshot->config);
 	*out++ = '}';
-	for (uint32_t i = 0; i < snapshot->entries; i++)
-		out = put_entry(out, &snapshot->entry[i]);
+	for (uint32_t i = 0; i < snapshot->entries; i++) {
+		const struct safetensors_tensor tensor = describe(&snapshot->entry[i]);
+		out = put_tensor(out, &tensor);
+	}
 	*out++ = '}';
 	while ((out - snapshot->header) % 8)
 		*out++ = ' ';
@@ -252,62 +384,44 @@ static size_t build_header(struct snapshot *snapshot, const struct snapshot_posi
 	return (size_t)(out - snapshot->header);
 }
 
+/* The checksum of the data, which stands before them; refuses values that are not finite. */
+static enum tarn_status check_data(struct snapshot *snapshot, uint64_t *checksum)
+{
+	XXH64_reset(snapshot->hash, 0);
+	for (uint32_t i = 0; i < snapshot->entries; i++) {
+		enum tarn_status st = stream_entry(snapshot, &snapshot->entry[i], check_piece);
+		if (st)
+			return st;
+	}
+	*checksum = XXH64_digest(snapshot->hash);
+	return TARN_OK;
+}
+
 static enum tarn_status write_file(struct snapshot *snapshot, size_t header_bytes)
 {
-	int fd = open(snapshot->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return tarn_fail(TARN_EIO, "snapshot %s: cannot create: %s", snapshot->temporary, strerror(errno));
-	enum tarn_status st = write_all(fd, snapshot->temporary, snapshot->header, header_bytes);
-	if (!st)
-		st = stream_entries(snapshot, fd);
-	if (!st && fsync(fd))
-		st = tarn_fail(TARN_EIO, "snapshot %s: cannot sync: %s", snapshot->temporary, strerror(errno));
-	if (close(fd) && !st)
-		st = tarn_fail(TARN_EIO, "snapshot %s: cannot close: %s", snapshot->temporary, strerror(errno));
+	enum tarn_status st = atomic_file_write(&snapshot->file, snapshot->header, header_bytes);
+	for (uint32_t i = 0; i < snapshot->entries && !st; i++)
+		st = stream_entry(snapshot, &snapshot->entry[i], write_piece);
 	return st;
-}
-
-/* Names survive a power cut only when their directory was synced too. */
-static enum tarn_status sync_directory(const struct snapshot *snapshot)
-{
-	int fd = open(snapshot->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool done = fd >= 0 && (!fsync(fd) || errno == EINVAL);
-	int reason = errno;
-	if (fd >= 0)
-		close(fd);
-	return done ? TARN_OK
-		    : tarn_fail(TARN_EIO, "snapshot %s: cannot sync its directory: %s", snapshot->path,
-				strerror(reason));
-}
-
-/* The complete temporary file takes the name; what had it becomes `previous`. */
-static enum tarn_status publish(const struct snapshot *snapshot)
-{
-	if (unlink(snapshot->previous) && errno != ENOENT)
-		return tarn_fail(TARN_EIO, "snapshot %s: cannot be replaced: %s", snapshot->previous, strerror(errno));
-	if (link(snapshot->path, snapshot->previous) && errno != ENOENT && rename(snapshot->path, snapshot->previous))
-		return tarn_fail(TARN_EIO, "snapshot %s: cannot be kept as %s: %s", snapshot->path, snapshot->previous,
-				 strerror(errno));
-	if (rename(snapshot->temporary, snapshot->path))
-		return tarn_fail(TARN_EIO, "snapshot %s: cannot be renamed to %s: %s", snapshot->temporary,
-				 snapshot->path, strerror(errno));
-	return sync_directory(snapshot);
 }
 
 enum tarn_status snapshot_save(struct snapshot *snapshot, const char *path, const struct snapshot_position *position)
 {
-	XXH64_reset(snapshot->hash, 0);
-	enum tarn_status st = make_paths(snapshot, path);
+	struct atomic_file *file = &snapshot->file;
+	uint64_t checksum;
+	enum tarn_status st = check_data(snapshot, &checksum);
 	if (!st)
-		st = stream_entries(snapshot, -1);
+		st = atomic_file_open(file, path ? path : snapshot->default_path);
 	if (st)
 		return st;
-	size_t header_bytes = build_header(snapshot, position, XXH64_digest(snapshot->hash));
-	st = write_file(snapshot, header_bytes);
+	st = write_file(snapshot, build_header(snapshot, position, checksum));
+	if (!st) {
+		name_previous(snapshot->previous, file->target);
+		st = atomic_file_commit(file, is_whole(snapshot, file->target) ? snapshot->previous : NULL);
+	}
 	if (!st)
-		st = publish(snapshot);
-	if (st)
-		unlink(snapshot->temporary);
+		note_whole(snapshot, &file->status);
+	atomic_file_abandon(file);
 	return st;
 }
 
@@ -322,7 +436,7 @@ enum tarn_status snapshot_hash(struct snapshot *snapshot, const struct snapshot_
 		XXH64_update(snapshot->hash, dtype, strlen(dtype));
 		XXH64_update(snapshot->hash, &rank, sizeof rank);
 		XXH64_update(snapshot->hash, entry->tensor->dim, rank * sizeof entry->tensor->dim[0]);
-		enum tarn_status st = stream_entry(snapshot, entry, -1);
+		enum tarn_status st = stream_entry(snapshot, entry, hash_piece);
 		if (st)
 			return st;
 	}
@@ -456,10 +570,13 @@ static enum tarn_status load(struct snapshot *snapshot, const char *path, struct
 	return st;
 }
 
-/* "path.previous", when such a file exists. */
+/* Where saves to `path` keep the file before, when there is one. */
 static const char *find_previous(struct snapshot *snapshot, const char *path)
 {
-	const char *previous = host_arena_printf(snapshot->arena, "%s.previous", path);
+	char target[ATOMIC_FILE_PATH_BYTES];
+	if (atomic_file_resolve(path, target))
+		return NULL;
+	const char *previous = host_arena_printf(snapshot->arena, "%s.previous", target);
 	return previous && !access(previous, F_OK) ? previous : NULL;
 }
 

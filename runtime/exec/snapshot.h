@@ -3,9 +3,10 @@
  *
  * Format: u64 little-endian header length, JSON header {"name": {"dtype","shape","data_offsets"}, "__metadata__":
  * {...}}, data. Names are the tensor names; metadata keys start with "tarn.": version, epoch, batch, step, seed,
- * checksum (XXH64 of the data), position_checksum, config (its lines). Written to "path.tmp.<pid>", fsynced, renamed,
- * directory fsynced; the previous file is whole until then, and is kept as "path.previous" (a second link to it, made
- * just before, so that `path` exists at every instant; where the file system has no links it is renamed).
+ * batch_size, samples, checksum (XXH64 of the data), header_checksum (of everything else), config (its lines). A save
+ * replaces the file atomically (base/atomic_file.h). The file before is kept as "path.previous" when it is known to be
+ * whole, because it was proved at open or written since; a damaged one is replaced and what was kept before it stays.
+ * At every instant `path` or "path.previous" is whole.
  *
  * Saving allocates nothing: buffers are made at open. Loading streams each tensor through a fixed buffer into the
  * arena.
@@ -13,6 +14,7 @@
 #ifndef TARN_EXEC_SNAPSHOT_H
 #define TARN_EXEC_SNAPSHOT_H
 
+#include "base/atomic_file.h"
 #include "exec/exec.h"
 
 struct snapshot_position {
@@ -26,17 +28,21 @@ struct snapshot_position {
 struct snapshot;
 
 /* Longest path of a snapshot, terminating zero included. */
-#define SNAPSHOT_PATH_BYTES 4096u
+#define SNAPSHOT_PATH_BYTES ATOMIC_FILE_PATH_BYTES
 
 /*
  * Prepares saving and loading of the persistent tensors (parameters, optimizer state, statistics, counters). `path` is
- * where snapshots go when a save names no other place; NULL or "": nowhere.
+ * where snapshots go when a save names no other place; NULL or "": nowhere. A file that is there is read through.
+ * TARN_EIO: no snapshot can be written there.
  */
 enum tarn_status snapshot_open(struct executor *executor, const char *path, struct host_arena *arena,
 			       struct snapshot **snapshot);
 void snapshot_close(struct snapshot *snapshot);
 
-/* To `path`; NULL: to the one given at open. TARN_EINVAL (no path, or too long), TARN_EIO. */
+/*
+ * To `path`; NULL: to the one given at open. TARN_EINVAL (no path, or too long), TARN_EIO; TARN_EDIVERGED when a
+ * parameter, an optimizer state or a running statistic is not finite. After a failure the file there is as it was.
+ */
 enum tarn_status snapshot_save(struct snapshot *snapshot, const char *path, const struct snapshot_position *position);
 
 /*

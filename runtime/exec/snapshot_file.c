@@ -1,12 +1,12 @@
 /* snapshot_file.c - see snapshot_file.h. */
 #include "exec/snapshot_file.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum tarn_status snapshot_file_read(const struct snapshot_file *file, uint64_t offset, void *target, uint64_t bytes)
@@ -25,18 +25,6 @@ enum tarn_status snapshot_file_read(const struct snapshot_file *file, uint64_t o
 		offset += (uint64_t)got;
 		bytes -= (uint64_t)got;
 	}
-	return TARN_OK;
-}
-
-static enum tarn_status open_regular(struct snapshot_file *file)
-{
-	struct stat status;
-	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
-	if (file->fd < 0 || fstat(file->fd, &status))
-		return tarn_fail(TARN_EIO, "%s: cannot open: %s", file->path, strerror(errno));
-	if (!S_ISREG(status.st_mode))
-		return tarn_fail(TARN_EIO, "%s: is not a regular file", file->path);
-	file->file_bytes = (uint64_t)status.st_size;
 	return TARN_OK;
 }
 
@@ -87,21 +75,39 @@ static enum tarn_status read_number(const struct snapshot_file *file, const char
 	return TARN_OK;
 }
 
-uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum)
+static void add_text(XXH64_state_t *hash, const char *text)
+{
+	uint64_t length = strlen(text);
+	XXH64_update(hash, &length, sizeof length);
+	XXH64_update(hash, text, length);
+}
+
+void snapshot_header_checksum_begin(XXH64_state_t *hash, const struct snapshot_position *position, const char *config,
+				    uint64_t checksum)
 {
 	const uint64_t number[] = { position->step,  position->seed,       position->epoch,
 				    position->batch, position->batch_size, position->samples };
-	return XXH64(number, sizeof number, checksum);
+	XXH64_reset(hash, checksum);
+	XXH64_update(hash, number, sizeof number);
+	add_text(hash, config);
+}
+
+void snapshot_header_checksum_add(XXH64_state_t *hash, const struct safetensors_tensor *tensor)
+{
+	const uint64_t number[] = { tensor->begin, tensor->end, tensor->rank };
+	add_text(hash, tensor->name);
+	add_text(hash, tensor->dtype);
+	XXH64_update(hash, number, sizeof number);
+	XXH64_update(hash, tensor->dim, tensor->rank * sizeof tensor->dim[0]);
 }
 
 static enum tarn_status read_metadata(struct snapshot_file *file)
 {
-	uint64_t version, epoch, batch, batch_size, samples, position;
+	uint64_t version, epoch, batch, batch_size, samples;
 	enum tarn_status st = read_number(file, "tarn.version", 10, UINT64_MAX, &version);
-	if (!st && version != 1)
-		st = tarn_fail(TARN_EFORMAT,
-			       "%s: snapshot version %" PRIu64 "; this program reads version " SNAPSHOT_VERSION,
-			       file->path, version);
+	if (!st && version != SNAPSHOT_VERSION)
+		st = tarn_fail(TARN_EFORMAT, "%s: snapshot version %" PRIu64 "; this program reads version %u",
+			       file->path, version, SNAPSHOT_VERSION);
 	if (!st)
 		st = read_number(file, "tarn.epoch", 10, UINT32_MAX, &epoch);
 	if (!st)
@@ -116,17 +122,34 @@ static enum tarn_status read_metadata(struct snapshot_file *file)
 		st = read_number(file, "tarn.seed", 10, UINT64_MAX, &file->position.seed);
 	if (!st)
 		st = read_number(file, "tarn.checksum", 16, UINT64_MAX, &file->checksum);
-	if (!st)
-		st = read_number(file, "tarn.position_checksum", 16, UINT64_MAX, &position);
 	if (st)
 		return st;
+	file->config = safetensors_metadata(&file->content, "tarn.config");
+	if (!file->config)
+		return tarn_fail(TARN_EFORMAT, "%s: metadata \"tarn.config\" is missing: not a snapshot of a run",
+				 file->path);
 	file->position.epoch = (uint32_t)epoch;
 	file->position.batch = (uint32_t)batch;
 	file->position.batch_size = (uint32_t)batch_size;
 	file->position.samples = (uint32_t)samples;
-	if (position != snapshot_position_checksum(&file->position, file->checksum))
-		return tarn_fail(TARN_EFORMAT, "%s: damaged: the position in the metadata does not match its checksum",
-				 file->path);
+	return TARN_OK;
+}
+
+static enum tarn_status check_header(const struct snapshot_file *file, XXH64_state_t *hash)
+{
+	uint64_t wanted;
+	enum tarn_status st = read_number(file, "tarn.header_checksum", 16, UINT64_MAX, &wanted);
+	if (st)
+		return st;
+	snapshot_header_checksum_begin(hash, &file->position, file->config, file->checksum);
+	for (size_t i = 0; i < file->content.tensors; i++)
+		snapshot_header_checksum_add(hash, &file->content.tensor[i]);
+	uint64_t found = XXH64_digest(hash);
+	if (found != wanted)
+		return tarn_fail(TARN_EFORMAT,
+				 "%s: damaged: the header's content has checksum %016" PRIx64
+				 ", the metadata say %016" PRIx64,
+				 file->path, found, wanted);
 	return TARN_OK;
 }
 
@@ -155,11 +178,13 @@ enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, 
 				    struct snapshot_file *file)
 {
 	*file = (struct snapshot_file){ .path = path, .fd = -1 };
-	enum tarn_status st = open_regular(file);
+	enum tarn_status st = regular_file_open(path, &file->fd, &file->file_bytes);
 	if (!st)
 		st = read_header(file, arena);
 	if (!st)
 		st = read_metadata(file);
+	if (!st)
+		st = check_header(file, hash);
 	return st ? st : check_data(file, hash, buffer);
 }
 

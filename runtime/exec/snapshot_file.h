@@ -11,7 +11,8 @@
 
 #include <xxhash.h>
 
-#define SNAPSHOT_VERSION "1"
+/* The only version that is read. */
+#define SNAPSHOT_VERSION 2u
 /* Tensors and files go through a host buffer of this size. */
 #define SNAPSHOT_BUFFER_BYTES ((size_t)1 << 18)
 
@@ -22,14 +23,19 @@ struct snapshot_file {
 	uint64_t data_begin; /* where offset 0 of the data lies */
 	struct safetensors content;
 	struct snapshot_position position;
-	uint64_t checksum; /* XXH64 of the data */
+	const char *config; /* "tarn.config" */
+	uint64_t checksum;  /* XXH64 of the data */
 };
 
 /*
- * XXH64, seeded with the checksum of the data, of step, seed, epoch, batch, batch size and samples as u64: a damaged position must not pass
- * for another one.
+ * "tarn.header_checksum": XXH64, seeded with the checksum of the data, of step, seed, epoch, batch, batch size and
+ * samples, the config, and for each tensor, sorted by name, its name, dtype, data_offsets, rank and dimensions. Numbers
+ * are u64; texts come behind their length. Begun with the first, then one call for each tensor, then XXH64_digest: a
+ * damaged position must not pass for another one, nor a tensor for its neighbour of equal shape.
  */
-uint64_t snapshot_position_checksum(const struct snapshot_position *position, uint64_t checksum);
+void snapshot_header_checksum_begin(XXH64_state_t *hash, const struct snapshot_position *position, const char *config,
+				    uint64_t checksum);
+void snapshot_header_checksum_add(XXH64_state_t *hash, const struct safetensors_tensor *tensor);
 
 /*
  * Opens and proves the file; the header stays in `arena`. `buffer` has SNAPSHOT_BUFFER_BYTES. TARN_EIO, TARN_EFORMAT,
