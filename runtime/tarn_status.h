@@ -22,7 +22,7 @@ enum tarn_status {
 	TARN_EUNSUPPORTED = 8,  /* this build or driver cannot do it */
 	TARN_ENOMEM = 9,        /* the host has no memory left */
 	TARN_EDATA = 10,        /* the data contradict the configuration (label out of range, shape mismatch) */
-	TARN_EDIVERGED = 11,    /* the loss is not finite */
+	TARN_EDIVERGED = 11,    /* the loss or a weight is not finite */
 	TARN_EINTERRUPTED = 130 /* stopped by the user after a complete snapshot */
 };
 

@@ -413,7 +413,7 @@ START_TEST(failures_leave_nothing_behind)
 	snprintf(place, sizeof place, "%s/place", testing_directory());
 	snprintf(temporary, sizeof temporary, "%s.tmp", place);
 	ck_assert_int_eq(mkdir(place, 0700), 0);
-	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, &arena, place), TARN_EIO, "cannot rename");
+	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, &arena, place), TARN_EIO, "is a folder");
 	ck_assert_int_ne(access(temporary, F_OK), 0);
 	for (uint64_t n = 1; n < 100; n++) {
 		struct host_mark before = host_arena_mark(&arena);

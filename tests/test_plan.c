@@ -7,10 +7,13 @@
 #include "support/sample_plan.h"
 #include "verify/verify.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -268,15 +271,23 @@ END_TEST
 
 START_TEST(a_failed_save_leaves_the_old_plan)
 {
-	/* The temporary name is taken by a directory. */
-	ck_assert_int_eq(mkdir(plan_path("sample.plan.tmp"), 0700), 0);
-	ck_assert_fails(plan_save(&plan, plan_path("sample.plan")), TARN_EIO, "cannot create");
-	ck_assert_int_eq(rmdir(plan_path("sample.plan.tmp")), 0);
-	ck_assert_ok(load_bytes(file, file_bytes));
-	/* The place itself cannot be replaced: the temporary file is gone afterwards. */
+	struct plan loaded;
+	const struct rlimit limit = { 1000, 1000 };
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	plan.budget_bytes++;
+	ck_assert_fails(plan_save(&plan, plan_path("sample.plan")), TARN_EIO, "write failed");
+	ck_assert_ok(plan_load(plan_path("sample.plan"), &arena, &loaded));
+	ck_assert_uint_eq(loaded.budget_bytes, plan.budget_bytes - 1);
+	plan_close(&loaded);
 	ck_assert_int_eq(mkdir(plan_path("place"), 0700), 0);
-	ck_assert_fails(plan_save(&plan, plan_path("place")), TARN_EIO, "cannot rename");
-	ck_assert_int_ne(access(plan_path("place.tmp"), F_OK), 0);
+	ck_assert_fails(plan_save(&plan, plan_path("place")), TARN_EIO, "is a folder");
+	/* Nothing temporary is left. */
+	DIR *folder = opendir(testing_directory());
+	ck_assert_ptr_nonnull(folder);
+	for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+		ck_assert_msg(!strstr(entry->d_name, "tmp"), "%s is left", entry->d_name);
+	closedir(folder);
 	plan.programs = 0;
 	ck_assert_fails(plan_save(&plan, plan_path("none.plan")), TARN_EINTERNAL, "0 programs");
 }

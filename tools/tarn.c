@@ -58,7 +58,7 @@ static void print_usage(FILE *out)
 	      "memory.budget=24MiB.\n"
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
 	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
-	      "10 bad data; 11 the loss is not finite; 130 stopped by a signal after a complete snapshot.\n",
+	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal after a complete snapshot.\n",
 	      out);
 }
 

@@ -283,7 +283,7 @@ static void print_start(const struct run *run, const struct arguments *arguments
 		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
 		       (unsigned long long)run->info.total_steps, arguments->options.resume_path);
 	else if (run->info.snapshot[0] && !access(run->info.snapshot, F_OK))
-		printf("note: %s is there and will be replaced; the one before is kept as %s.previous\n",
+		printf("note: %s is there and will be replaced; the one there now is kept as %s.previous\n",
 		       run->info.snapshot, run->info.snapshot);
 	fflush(stdout);
 }

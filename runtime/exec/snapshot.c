@@ -19,8 +19,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are written a
 #define METADATA_TEXT_BYTES ((size_t)512)
 /* Names in each list of a mismatch. */
 #define LISTED_NAMES 3u
-/* Files that are remembered as whole: the last ones written, for runs that save to several places in turn. */
-#define WHOLE_FILES 4u
 /* Elements whose bits are looked at together. */
 #define FINITE_BLOCK 256u
 
@@ -31,22 +29,13 @@ struct entry {
 	uint64_t begin; /* in the file's data */
 };
 
-/* A file that was read or written to its end; any change of it shows in one of these. */
-struct whole_file {
-	dev_t device;
-	ino_t inode;
-	off_t bytes;
-	struct timespec modified;
-};
-
 struct snapshot {
 	struct executor *executor;
 	struct host_arena *arena; /* for the header of a file that is loaded; given back */
 	const char *default_path, *config;
 	struct atomic_file file; /* of the save that is going on */
 	char previous[SNAPSHOT_PATH_BYTES + 32];
-	struct whole_file whole[WHOLE_FILES];
-	uint32_t whole_files;       /* how many were noted so far; the oldest gives way */
+	struct whole_files whole;
 	struct entry *entry;        /* in the order of the data */
 	const struct entry **named; /* sorted by name */
 	uint32_t entries;
@@ -121,35 +110,10 @@ static enum tarn_status collect_entries(struct snapshot *snapshot, size_t *text_
 
 /* --- what is on the disk already --- */
 
-static void note_whole(struct snapshot *snapshot, const struct stat *status)
+/* A whole snapshot becomes `.previous`; whatever else stood there must not take its place, and is not lost either. */
+static void name_kept(char name[SNAPSHOT_PATH_BYTES + 32], const char *target, bool whole)
 {
-	snapshot->whole[snapshot->whole_files++ % WHOLE_FILES] = (struct whole_file){
-		.device = status->st_dev,
-		.inode = status->st_ino,
-		.bytes = status->st_size,
-		.modified = status->st_mtim,
-	};
-}
-
-/* A damaged file must not take the place of a good one before it. */
-static bool is_whole(const struct snapshot *snapshot, const char *path)
-{
-	struct stat status;
-	if (stat(path, &status))
-		return false;
-	for (uint32_t i = 0; i < WHOLE_FILES && i < snapshot->whole_files; i++) {
-		const struct whole_file *whole = &snapshot->whole[i];
-		if (whole->device == status.st_dev && whole->inode == status.st_ino && whole->bytes == status.st_size &&
-		    whole->modified.tv_sec == status.st_mtim.tv_sec &&
-		    whole->modified.tv_nsec == status.st_mtim.tv_nsec)
-			return true;
-	}
-	return false;
-}
-
-static void name_previous(char previous[SNAPSHOT_PATH_BYTES + 32], const char *target)
-{
-	snprintf(previous, SNAPSHOT_PATH_BYTES + 32, "%s.previous", target);
+	snprintf(name, SNAPSHOT_PATH_BYTES + 32, "%s.%s", target, whole ? "previous" : "damaged");
 }
 
 /* What a save would find at the default path is found now: places that cannot be written to, leftovers of processes
@@ -162,7 +126,7 @@ static enum tarn_status look_at_target(struct snapshot *snapshot)
 	enum tarn_status st = atomic_file_resolve(snapshot->default_path, target);
 	if (st)
 		return st;
-	name_previous(snapshot->previous, target);
+	name_kept(snapshot->previous, target, true);
 	if (!stat(snapshot->previous, &status) && !S_ISREG(status.st_mode))
 		return tarn_fail(TARN_EIO, "%s: is no regular file; the snapshot before is to be kept there",
 				 snapshot->previous);
@@ -172,7 +136,7 @@ static enum tarn_status look_at_target(struct snapshot *snapshot)
 	struct host_mark mark = host_arena_mark(snapshot->arena);
 	st = snapshot_file_open(target, snapshot->arena, snapshot->hash, snapshot->buffer, &file);
 	if (!st && !fstat(file.fd, &status))
-		note_whole(snapshot, &status);
+		whole_files_note(&snapshot->whole, &status);
 	snapshot_file_close(&file);
 	host_arena_release(snapshot->arena, mark);
 	if (st != TARN_EIO && st != TARN_EFORMAT)
@@ -416,11 +380,11 @@ enum tarn_status snapshot_save(struct snapshot *snapshot, const char *path, cons
 		return st;
 	st = write_file(snapshot, build_header(snapshot, position, checksum));
 	if (!st) {
-		name_previous(snapshot->previous, file->target);
-		st = atomic_file_commit(file, is_whole(snapshot, file->target) ? snapshot->previous : NULL);
+		name_kept(snapshot->previous, file->target, whole_files_hold(&snapshot->whole, file->target));
+		st = atomic_file_commit(file, snapshot->previous);
 	}
 	if (!st)
-		note_whole(snapshot, &file->status);
+		whole_files_note(&snapshot->whole, &file->status);
 	atomic_file_abandon(file);
 	return st;
 }

@@ -5,8 +5,8 @@
  * {...}}, data. Names are the tensor names; metadata keys start with "tarn.": version, epoch, batch, step, seed,
  * batch_size, samples, checksum (XXH64 of the data), header_checksum (of everything else), config (its lines). A save
  * replaces the file atomically (base/atomic_file.h). The file before is kept as "path.previous" when it is known to be
- * whole, because it was proved at open or written since; a damaged one is replaced and what was kept before it stays.
- * At every instant `path` or "path.previous" is whole.
+ * whole, because it was proved at open or written since; anything else that stood there becomes "path.damaged" and the
+ * `.previous` from before stays. At every instant `path` or "path.previous" is whole.
  *
  * Saving allocates nothing: buffers are made at open. Loading streams each tensor through a fixed buffer into the
  * arena.

@@ -194,3 +194,26 @@ void snapshot_file_close(struct snapshot_file *file)
 		close(file->fd);
 	file->fd = -1;
 }
+
+void whole_files_note(struct whole_files *files, const struct stat *status)
+{
+	uint32_t place = files->noted++ % WHOLE_FILES;
+	files->file[place].device = status->st_dev;
+	files->file[place].inode = status->st_ino;
+	files->file[place].bytes = status->st_size;
+	files->file[place].modified = status->st_mtim;
+}
+
+bool whole_files_hold(const struct whole_files *files, const char *path)
+{
+	struct stat status;
+	bool found = false;
+	if (stat(path, &status))
+		return false;
+	for (uint32_t i = 0; i < WHOLE_FILES && i < files->noted; i++)
+		found |= files->file[i].device == status.st_dev && files->file[i].inode == status.st_ino &&
+			 files->file[i].bytes == status.st_size &&
+			 files->file[i].modified.tv_sec == status.st_mtim.tv_sec &&
+			 files->file[i].modified.tv_nsec == status.st_mtim.tv_nsec;
+	return found;
+}

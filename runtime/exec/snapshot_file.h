@@ -9,6 +9,7 @@
 #include "exec/safetensors.h"
 #include "exec/snapshot.h"
 
+#include <sys/stat.h>
 #include <xxhash.h>
 
 /* The only version that is read. */
@@ -44,6 +45,25 @@ void snapshot_header_checksum_add(XXH64_state_t *hash, const struct safetensors_
 enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
 				    struct snapshot_file *file);
 void snapshot_file_close(struct snapshot_file *file);
+
+/*
+ * Files that were read or written to their end: the last ones, for runs that save to several places in turn. A damaged
+ * file must not take the place of a good one before it; any change of a file shows in one of these members.
+ */
+#define WHOLE_FILES 4u
+struct whole_files {
+	struct {
+		dev_t device;
+		ino_t inode;
+		off_t bytes;
+		struct timespec modified;
+	} file[WHOLE_FILES];
+	uint32_t noted; /* so far; the oldest gives way */
+};
+
+void whole_files_note(struct whole_files *files, const struct stat *status);
+/* The file that has this name now is one of them, unchanged. */
+bool whole_files_hold(const struct whole_files *files, const char *path);
 
 /* Exactly `bytes` from a place in the file. */
 enum tarn_status snapshot_file_read(const struct snapshot_file *file, uint64_t offset, void *target, uint64_t bytes);
