@@ -844,7 +844,6 @@ int main(void)
 	tcase_add_test(test, a_failed_save_changes_nothing);
 	tcase_add_test(test, keeps_values_that_are_not_finite_out);
 	tcase_add_test(test, puts_a_foreign_file_aside);
-	tcase_add_test(TCASE, puts_a_foreign_file_aside);
 	tcase_add_test(test, a_damaged_file_is_never_kept);
 	tcase_add_test(test, follows_links);
 	tcase_add_test(test, refuses_what_is_no_file);
