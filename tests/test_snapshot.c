@@ -522,7 +522,6 @@ START_TEST(puts_a_foreign_file_aside)
 	ck_assert_uint_eq(read_file(damaged, &content), 8);
 	ck_assert_int_eq(memcmp(content, "precious", 8), 0);
 	ck_assert_int_ne(access(previous, F_OK), 0);
-	free(content);
 	unlink(damaged);
 }
 END_TEST
