@@ -224,6 +224,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = open_data(session);
 	if (!st)
+		st = exec_rehearse(&session->executor);
+	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
 	if (!st && config->train.snapshot[0] && session_computes(session))

@@ -11,7 +11,8 @@
  *     tarn_close(session);
  *
  * A session plans (or loads a plan), verifies it, reserves its arena and makes every buffer at tarn_open. After that no
- * call allocates memory. Not thread safe: one thread at a time calls into a session.
+ * call allocates memory. Not thread safe: all calls on a session come from the thread that opened it (OpenMP keeps its
+ * threads for each caller).
  */
 #ifndef TARN_H
 #define TARN_H

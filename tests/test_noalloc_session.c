@@ -83,7 +83,7 @@ START_TEST(resident_memory_stays_flat_after_boot)
 		ck_assert_ok(tarn_step(session, &metrics));
 	long later = status_kib("RssAnon");
 	ck_assert_int_gt(booted, 0);
-	ck_assert_msg(stepped - booted <= 512, "resident memory: %ld KiB after boot, %ld KiB after %d steps", booted,
+	ck_assert_msg(stepped - booted <= 64, "resident memory: %ld KiB after boot, %ld KiB after %d steps", booted,
 		      stepped, STEPS);
 	ck_assert_msg(later <= stepped, "resident memory: %ld KiB after %d steps, %ld KiB after %d", stepped, STEPS,
 		      later, 11 * STEPS);

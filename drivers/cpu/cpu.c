@@ -66,8 +66,7 @@ static enum tarn_status cpu_open(struct device *device, const struct device_opti
 	state->workspace_cap = options->workspace_cap;
 	omp_set_dynamic(0);
 	omp_set_num_threads((int)state->threads);
-	enum tarn_status st = dnn_open(state);
-	return st ? st : cpu_warm_up(device);
+	return dnn_open(state);
 }
 
 static void cpu_close(struct device *device)

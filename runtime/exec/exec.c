@@ -120,6 +120,47 @@ enum tarn_status exec_open(struct executor *executor, const struct plan *plan, s
 	return st;
 }
 
+static enum tarn_status poison_after(struct executor *executor, uint32_t index, uint32_t number)
+{
+	const uint32_t *first = executor->poison_first[index];
+	enum tarn_status st = TARN_OK;
+	for (uint32_t r = first[number]; r < first[number + 1] && !st; r++)
+		st = executor->device->ops->poison(executor->device, executor->poison_range[index][2 * r],
+						   executor->poison_range[index][2 * r + 1]);
+	return st;
+}
+
+enum tarn_status exec_run(struct executor *executor, uint32_t index)
+{
+	struct device *device = executor->device;
+	struct bound_instr **instr = executor->instr[index];
+	uint32_t count = executor->plan->program[index].instructions;
+	for (uint32_t number = 0; number < count; number++) {
+		enum tarn_status st = device->ops->launch(device, instr[number]);
+		if (!st && executor->poison)
+			st = poison_after(executor, index, number);
+		if (st)
+			return st;
+	}
+	return device->ops->synchronize(device);
+}
+
+enum tarn_status exec_rehearse(struct executor *executor)
+{
+	static const unsigned char zeros[4096];
+	const struct plan *plan = executor->plan;
+	struct device *device = executor->device;
+	enum tarn_status st = TARN_OK;
+	/* Labels must be labels: 0 is one. */
+	for (uint64_t offset = 0; offset < plan->persistent_bytes && !st; offset += sizeof zeros) {
+		uint64_t left = plan->persistent_bytes - offset;
+		st = device->ops->write(device, offset, zeros, left < sizeof zeros ? left : sizeof zeros);
+	}
+	for (uint32_t i = 0; i < plan->programs && !st; i++)
+		st = exec_run(executor, i);
+	return st;
+}
+
 static void fill_floats(const struct tensor *tensor, bool hash, uint64_t seed, uint32_t number, float *value)
 {
 	uint64_t elements = tensor_elements(tensor);
@@ -162,31 +203,6 @@ enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t 
 			return st;
 	}
 	return executor->device->ops->synchronize(executor->device);
-}
-
-static enum tarn_status poison_after(struct executor *executor, uint32_t index, uint32_t number)
-{
-	const uint32_t *first = executor->poison_first[index];
-	enum tarn_status st = TARN_OK;
-	for (uint32_t r = first[number]; r < first[number + 1] && !st; r++)
-		st = executor->device->ops->poison(executor->device, executor->poison_range[index][2 * r],
-						   executor->poison_range[index][2 * r + 1]);
-	return st;
-}
-
-enum tarn_status exec_run(struct executor *executor, uint32_t index)
-{
-	struct device *device = executor->device;
-	struct bound_instr **instr = executor->instr[index];
-	uint32_t count = executor->plan->program[index].instructions;
-	for (uint32_t number = 0; number < count; number++) {
-		enum tarn_status st = device->ops->launch(device, instr[number]);
-		if (!st && executor->poison)
-			st = poison_after(executor, index, number);
-		if (st)
-			return st;
-	}
-	return device->ops->synchronize(device);
 }
 
 const struct persistent *exec_find(const struct executor *executor, const char *name)

@@ -27,6 +27,12 @@ struct executor {
 enum tarn_status exec_open(struct executor *executor, const struct plan *plan, struct device *device, void *memory,
 			   bool poison, struct host_arena *arena);
 
+/*
+ * Boot: runs every program once on zeros and leaves the arena's contents undefined. Libraries do some things at first
+ * use (they start threads, generate code, map memory); after this nothing is used for the first time in a step.
+ */
+enum tarn_status exec_rehearse(struct executor *executor);
+
 /* Initial values of parameters and state, from their init fields: `hash` as in hash_numbers.h, else Philox by seed. */
 enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed, struct host_arena *scratch);
 
