@@ -4,6 +4,7 @@
 #include "data/dataset.h"
 #include "graph/build.h"
 #include "planner/assemble.h"
+#include "planner/cost_table.h"
 #include "planner/graph_problem.h"
 #include "planner/planner.h"
 #include "verify/verify.h"
@@ -69,9 +70,9 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
 }
 
-/* Stage 3: what each op costs and needs on this device. */
-static enum tarn_status compile_ops(const struct graph *graph, struct device *device, struct host_arena *arena,
-				    struct kernel_info **out)
+/* Stage 3: what each op needs on this device and costs there, as measured or else as the driver estimates. */
+static enum tarn_status compile_ops(const struct graph *graph, struct device *device, const struct cost_table *costs,
+				    struct host_arena *arena, struct kernel_info **out)
 {
 	struct kernel_info *info = HOST_ARRAY(arena, graph->ops, struct kernel_info);
 	uint8_t *needed;
@@ -80,8 +81,11 @@ static enum tarn_status compile_ops(const struct graph *graph, struct device *de
 	enum tarn_status st = graph_needed_ops(graph, arena, &needed);
 	for (uint32_t op = 0; op < graph->ops && !st; op++) {
 		struct kernel *kernel;
-		if (needed[op] && !op_row(graph->op[op].kind)->view)
-			st = device->ops->compile(device, graph, op, &kernel, &info[op]);
+		if (!needed[op] || op_row(graph->op[op].kind)->view)
+			continue;
+		st = device->ops->compile(device, graph, op, &kernel, &info[op]);
+		if (!st)
+			cost_table_find(costs, graph, op, &info[op].cost_ns);
 	}
 	*out = info;
 	return st;
@@ -161,10 +165,17 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	memset(part, 0, sizeof part);
 	uint64_t auto_bytes = plan->persistent_bytes;
 	bool refused = false;
+	struct cost_table costs = { 0 };
 	plan->min_budget_bytes = plan->persistent_bytes;
+	if (config->costs[0]) {
+		enum tarn_status st =
+			cost_table_load(config->costs, device->ops->name, device->ops->threads(device), arena, &costs);
+		if (st)
+			return tarn_fail_prefix(st, "device.costs");
+	}
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct kernel_info *info;
-		enum tarn_status st = compile_ops(&plan->program[i].graph, device, arena, &info);
+		enum tarn_status st = compile_ops(&plan->program[i].graph, device, &costs, arena, &info);
 		double start = thread_cpu_ms();
 		if (!st)
 			st = graph_problem_build(&plan->program[i].graph, info, arena, &part[i].problem);

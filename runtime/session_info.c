@@ -1,9 +1,13 @@
 /* session_info.c - what a session knows and gives away: weights, figures, pictures. */
 #include "session.h"
 
+#include "exec/profile.h"
 #include "plan/draw.h"
 
 #include <string.h>
+
+/* Runs of a training step for a median. */
+#define CALIBRATION_ROUNDS 11u
 
 /* The null driver computes nothing, so there is nothing that a snapshot could keep. */
 bool session_computes(const struct tarn_session *session)
@@ -87,6 +91,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .driver = plan->driver,
 					 .name = session->config.name,
 					 .snapshot = session_computes(session) ? session->config.train.snapshot : "",
+					 .costs = session->config.costs,
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
@@ -123,6 +128,21 @@ enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *
 uint64_t tarn_arena_touched_bytes(struct tarn_session *session)
 {
 	return session->plan_only ? 0 : session->device.ops->touched_bytes(&session->device);
+}
+
+enum tarn_status tarn_calibrate(struct tarn_session *session, const char *path, struct tarn_calibration *calibration)
+{
+	struct profile_summary summary;
+	enum tarn_status st = session_check_running(session);
+	if (!st && !session_computes(session))
+		st = tarn_fail(TARN_EUNSUPPORTED, "the null driver computes nothing: there is nothing to measure");
+	if (!st)
+		st = profile_write(&session->executor, 0, CALIBRATION_ROUNDS, &session->arena, path, &summary);
+	if (!st)
+		*calibration = (struct tarn_calibration){ .distinct_ops = summary.distinct_ops,
+							  .measured_ms = (double)summary.measured_ns * 1e-6,
+							  .planned_ms = (double)summary.planned_ns * 1e-6 };
+	return st;
 }
 
 const char *tarn_version(void)

@@ -57,7 +57,7 @@ struct tarn_plan_info {
 	double overhead, plan_ms;
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
-	const char *strategy, *driver, *name, *snapshot;
+	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */
 	uint64_t total_steps, resumed_steps; /* of the whole run; done before this session. 0 with plan_only */
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
@@ -112,6 +112,18 @@ TARN_API void tarn_plan_print(const struct tarn_session *session, FILE *out);
 
 /* Measured: one past the highest byte of the arena ever written. */
 TARN_API uint64_t tarn_arena_touched_bytes(struct tarn_session *session);
+
+struct tarn_calibration {
+	uint32_t distinct_ops;
+	double measured_ms, planned_ms; /* of a training step, summed over its ops */
+};
+
+/*
+ * Measures what every op of a training step costs on this device and writes it to `path`, a readable file for
+ * device.costs. The session's weights are not those of a training run afterwards: close it.
+ */
+TARN_API enum tarn_status tarn_calibrate(struct tarn_session *session, const char *path,
+					 struct tarn_calibration *calibration);
 
 TARN_API const char *tarn_version(void);
 

@@ -194,6 +194,21 @@ broken_pipe() {
 	"$tarn" eval "$directory/net.yaml" --weights "$directory/pipe.safetensors"
 }
 
+# Measured costs change what is planned, never what is computed.
+calibration() {
+	"$tarn" calibrate "$directory/net.yaml" -o "$directory/costs.txt"
+	[ "$(grep -c . "$directory/costs.txt")" -gt 20 ]
+	"$tarn" train "$directory/net.yaml" --json "device.costs=$directory/costs.txt" \
+		"memory.budget=$(field "$directory/plan.json" min_budget_bytes)" >"$directory/costs.json"
+	same_hash "$directory/train.json" "$directory/costs.json"
+	fails_with 2 "threads" "$tarn" plan "$directory/net.yaml" "device.costs=$directory/costs.txt" train.threads=2
+	fails_with 5 "nowhere.txt" "$tarn" plan "$directory/net.yaml" "device.costs=$directory/nowhere.txt"
+	echo "12 conv2d" >>"$directory/costs.txt"
+	fails_with 6 "costs.txt:" "$tarn" plan "$directory/net.yaml" "device.costs=$directory/costs.txt"
+	fails_with 6 "net.yaml:1" "$tarn" plan "$directory/net.yaml" "device.costs=$directory/net.yaml"
+	fails_with 2 "-o FILE" "$tarn" calibrate "$directory/net.yaml"
+}
+
 usage() {
 	"$tarn" help >/dev/null
 	"$tarn" help config | grep -q memory.budget
@@ -239,6 +254,7 @@ expect "SIGINT stops cleanly" interrupt
 expect "the snapshot's folder is there before the first step" snapshot_folder
 expect "signals during boot and evaluation lose nothing" early_and_late_signals
 expect "a broken pipe loses no weights" broken_pipe
+expect "measured costs plan the same numbers" calibration
 expect "help, info and bad arguments" usage
 expect "the null driver plans and runs" null_driver
 finish

@@ -58,7 +58,8 @@ static void print_usage(FILE *out)
 	      "memory.budget=24MiB.\n"
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
 	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
-	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal after a complete snapshot.\n",
+	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal after a complete "
+	      "snapshot.\n",
 	      out);
 }
 
@@ -158,15 +159,15 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "plan", command_plan },         { "train", command_train }, { "eval", command_eval },
-	{ "verify", command_verify },     { "info", command_info },   { "help", command_help },
-	{ "--help", command_help },       { "-h", command_help },     { "version", command_version },
-	{ "--version", command_version },
+	{ "calibrate", command_calibrate }, { "plan", command_plan },         { "train", command_train },
+	{ "eval", command_eval },           { "verify", command_verify },     { "info", command_info },
+	{ "help", command_help },           { "--help", command_help },       { "-h", command_help },
+	{ "version", command_version },     { "--version", command_version },
 };
 
 /*
- * Between two parallel loops OpenMP's threads spin for milliseconds, as if the machine were theirs: beside one busy process
- * that makes a training step four times slower (ResNet-20 on two cores: 1500 ms instead of 420; alone it costs
+ * Between two parallel loops OpenMP's threads spin for milliseconds, as if the machine were theirs: beside one busy
+ * process that makes a training step four times slower (ResNet-20 on two cores: 1500 ms instead of 420; alone it costs
  * nothing). The library reads its settings when it is loaded, so the program starts itself again with a shorter spin,
  * unless the user has chosen one.
  */
@@ -184,7 +185,7 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return TARN_EINVAL;
 	}
-	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval"))
+	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate"))
 		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "base/bytes.h"
+#include "base/status.h"
 
 #include <stdio.h>
 
@@ -50,6 +51,8 @@ void print_plan_summary(const struct tarn_session *session)
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
 	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
 	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
+	if (info.costs[0])
+		printf("              costs as measured in %s\n", info.costs);
 	tarn_plan_recomputed(session, recomputed, sizeof recomputed);
 	if (recomputed[0])
 		printf("              %s\n", recomputed);
@@ -101,6 +104,39 @@ int command_plan(int argc, char **argv)
 		print_plan_summary(session);
 	tarn_close(session);
 	return 0;
+}
+
+int command_calibrate(int argc, char **argv)
+{
+	struct arguments arguments;
+	struct tarn_session *session = NULL;
+	struct tarn_plan_info info;
+	struct tarn_calibration calibration;
+	enum tarn_status st = arguments_parse(argc, argv, ARGUMENT_CONFIG | ARGUMENT_OUTPUT, &arguments);
+	if (st)
+		return command_fail(st);
+	if (arguments.help) {
+		print_command_help("calibrate");
+		return 0;
+	}
+	if (!arguments.output)
+		return command_fail(tarn_fail(TARN_EINVAL,
+					      "calibrate: where to? Give -o FILE, and then device.costs=FILE "
+					      "to plan with it"));
+	/* It is there to be replaced; the estimates plan the run that is measured. */
+	arguments.override[arguments.options.overrides++] = "device.costs=";
+	st = tarn_open(&arguments.options, &session);
+	if (!st)
+		st = tarn_calibrate(session, arguments.output, &calibration);
+	if (!st) {
+		tarn_plan_info(session, &info);
+		printf("%s: %u distinct ops measured (%s driver, %u threads); a step takes %.2f ms, %.2f ms were "
+		       "estimated\n",
+		       arguments.output, calibration.distinct_ops, info.driver, info.threads, calibration.measured_ms,
+		       calibration.planned_ms);
+	}
+	tarn_close(session);
+	return st ? command_fail(st) : 0;
 }
 
 int command_verify(int argc, char **argv)

@@ -59,6 +59,7 @@ struct config {
 	const char *file; /* where it came from, for messages */
 	const char *name; /* name: of the run; default: the file's stem */
 	uint32_t driver;  /* device.driver: enum config_driver */
+	const char *costs; /* device.costs: file of measured costs; "" for the driver's own estimates */
 	/* Where memory.budget was given, "file:line:column: " or "command line: ", for messages; "" when it was not. */
 	const char *budget_place;
 

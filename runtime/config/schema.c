@@ -57,6 +57,10 @@ const struct config_key config_schema[] = {
 	{ .path = "device.driver", CHOICE(driver, drivers), .default_text = "cpu", .example = "cpu",
 	  .help = "What computes: cpu trains; null plans and steps through networks of any size without arithmetic." },
 
+	{ .path = "device.costs", TEXT(costs, 0), .default_text = "", .example = "costs.txt",
+	  .help = "File of measured costs of ops, written by `tarn calibrate`; the planner then knows what recomputing "
+		  "really takes. Relative to the current directory. Empty: the driver's own estimates." },
+
 	{ .path = "memory.budget", BYTES(memory.budget, 1), .default_text = CONFIG_DEFAULT_BUDGET, .example = "24 MiB",
 	  .help = "The hard limit for everything the run keeps on its device: parameters, gradients, optimizer state, "
 		  "activations, workspaces, staging of the data, metrics. GB is 10^9 bytes, GiB is 2^30; `unlimited` sets none." },
