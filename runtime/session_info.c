@@ -98,6 +98,10 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .snapshot_every = session->config.train.snapshot_every,
 					 .total_steps = session_last_step(session),
 					 .resumed_steps = session->resumed_steps };
+	const struct graph *graph = &plan->program[0].graph;
+	uint32_t input = graph_find(graph, "staging/input");
+	for (uint32_t d = 1; input != TENSOR_NONE && d < graph->tensor[input].rank && d <= 5; d++)
+		info->sample_dim[info->sample_rank++] = graph->tensor[input].dim[d];
 	return TARN_OK;
 }
 

@@ -58,9 +58,9 @@ static enum tarn_status run_program(struct tarn_session *session, bool train, ui
 /* *value = the metric, or NaN when the network does not have it. */
 static enum tarn_status read_metric(struct tarn_session *session, const char *name, double *value)
 {
-	float metric = NAN;
+	float metric = NAN; /* also on the null driver, which computes none */
 	enum tarn_status st = TARN_OK;
-	if (exec_find(&session->executor, name))
+	if (session_computes(session) && exec_find(&session->executor, name))
 		st = exec_read(&session->executor, name, &metric, sizeof metric);
 	*value = (double)metric;
 	return st;
@@ -124,8 +124,9 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	metrics.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	session->metrics = metrics;
 	*out = metrics;
-	if (!isfinite(metrics.loss))
-		return tarn_fail(TARN_EDIVERGED, "step %llu: the loss is %f; lower optimizer.learning_rate (now %g)",
+	if (!isfinite(metrics.loss) && session_computes(session))
+		return tarn_fail(TARN_EDIVERGED,
+				 "step %llu: the loss is not finite (%f); lower optimizer.learning_rate (now %g)",
 				 (unsigned long long)metrics.step, metrics.loss, metrics.learning_rate);
 	return TARN_OK;
 }

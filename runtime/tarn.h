@@ -45,7 +45,7 @@ struct tarn_options {
 	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
 	const volatile int *stop; /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
 	bool poison;    /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
-	bool plan_only; /* stop after verification: no data, no arena; only tarn_plan_info and tarn_plan_save work */
+	bool plan_only; /* stop after verification: no data, no arena; only the tarn_plan_* calls work */
 };
 
 struct tarn_plan_info {
@@ -54,6 +54,7 @@ struct tarn_plan_info {
 	uint64_t none_peak_bytes, transient_peak_bytes, none_transient_peak_bytes;
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
+	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
 	double overhead, plan_ms;
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
@@ -67,7 +68,7 @@ struct tarn_metrics {
 	uint32_t epoch;                      /* from 0 */
 	uint32_t batch, batches;             /* in the epoch: done, and how many it has */
 	uint32_t samples;                    /* of this step */
-	double loss;                         /* mean over the samples of this step */
+	double loss;                         /* mean over the samples of this step; NaN on the null driver */
 	double accuracy;                     /* of this step; NaN where the loss has no labels */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */

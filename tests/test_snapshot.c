@@ -508,21 +508,27 @@ START_TEST(a_failed_save_changes_nothing)
 }
 END_TEST
 
-/* What stands at the path and is no snapshot was somebody's: it is put aside, not lost. */
-START_TEST(puts_a_foreign_file_aside)
+/* What stands at the path and is no snapshot is somebody's: it is refused at boot, and put aside by a save to another
+ * place. */
+START_TEST(does_not_lose_a_foreign_file)
 {
-	char damaged[560];
+	char other[560], damaged[600];
 	uint8_t *content;
-	snprintf(damaged, sizeof damaged, "%s.damaged", path);
+	struct snapshot *run;
 	FILE *file = fopen(path, "w");
 	ck_assert_ptr_nonnull(file);
-	fputs("precious", file);
+	fputs("precious things that are no snapshot", file);
 	fclose(file);
-	ck_assert_ok(snapshot_save(snapshot, NULL, &at_step));
-	ck_assert_uint_eq(read_file(damaged, &content), 8);
+	ck_assert_fails(snapshot_open(&fake.executor, path, &arena, &run), TARN_EIO, "no snapshot");
+	ck_assert_uint_eq(read_file(path, &content), 36);
+	snprintf(other, sizeof other, "%s.elsewhere", path);
+	snprintf(damaged, sizeof damaged, "%s.damaged", other);
+	ck_assert_int_eq(rename(path, other), 0);
+	ck_assert_ok(snapshot_save(snapshot, other, &at_step));
+	ck_assert_uint_eq(read_file(damaged, &content), 36);
 	ck_assert_int_eq(memcmp(content, "precious", 8), 0);
-	ck_assert_int_ne(access(previous, F_OK), 0);
 	unlink(damaged);
+	unlink(other);
 }
 END_TEST
 
@@ -678,15 +684,14 @@ START_TEST(names_places_that_cannot_be)
 	struct snapshot *lost;
 	char missing[600];
 	snprintf(missing, sizeof missing, "%s/absent/state", testing_directory());
-	ck_assert_ok(snapshot_open(&fake.executor, missing, &arena, &lost));
-	ck_assert_fails(snapshot_save(lost, NULL, &at_step), TARN_EIO, "cannot create: No such file");
-	snapshot_close(lost);
+	ck_assert_fails(snapshot_open(&fake.executor, missing, &arena, &lost), TARN_EIO, "cannot create: No such file");
 	snapshot_close(NULL);
 	/* A save may name another place; some place must be named. */
 	struct snapshot *nowhere;
 	struct snapshot_position position;
 	ck_assert_ok(snapshot_open(&fake.executor, "", &arena, &nowhere));
 	ck_assert_fails(snapshot_save(nowhere, NULL, &at_step), TARN_EINVAL, "the path has 0 bytes");
+	ck_assert_fails(snapshot_save(nowhere, missing, &at_step), TARN_EIO, "cannot create: No such file");
 	char *endless = host_arena_alloc(&arena, 5000, 1);
 	memset(endless, 'x', 4999);
 	ck_assert_fails(snapshot_save(nowhere, endless, &at_step), TARN_EINVAL, "the path has 4999 bytes");
@@ -842,7 +847,7 @@ int main(void)
 	tcase_add_test(test, hashes_as_defined);
 	tcase_add_test(test, a_failed_save_changes_nothing);
 	tcase_add_test(test, keeps_values_that_are_not_finite_out);
-	tcase_add_test(test, puts_a_foreign_file_aside);
+	tcase_add_test(test, does_not_lose_a_foreign_file);
 	tcase_add_test(test, a_damaged_file_is_never_kept);
 	tcase_add_test(test, follows_links);
 	tcase_add_test(test, refuses_what_is_no_file);

@@ -38,13 +38,21 @@ static const struct {
 	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one "
 	  "with\n"
 	  "                     the result, whose `loss` is that of the last step\n" },
+#ifdef CONFIG_PLANNER
 	{ "eval", "tarn eval CONFIG | --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
+#else
+	{ "eval", "tarn eval --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
+#endif
 	  "Loss and accuracy of a snapshot on the test set.\n" },
 	{ "verify", "tarn verify FILE.plan [--json]",
 	  "Replays a plan symbolically; refuses it with the first violation.\n" },
 	{ "info", "tarn info", "What this build can do and what this machine has.\n" },
+#ifdef CONFIG_PLANNER
 	{ "help", "tarn help [COMMAND | config | KEY | layers | models | schema]",
 	  "Commands; keys of the configuration; layers; networks; a JSON Schema for editors.\n" },
+#else
+	{ "help", "tarn help [COMMAND | config | KEY]", "Commands; keys that a run may override.\n" },
+#endif
 };
 #define COMMANDS_WITH_HELP (sizeof manual / sizeof *manual)
 
@@ -54,12 +62,17 @@ static void print_usage(FILE *out)
 	for (size_t i = 0; i < COMMANDS_WITH_HELP; i++)
 		fprintf(out, "  %s\n", manual[i].usage);
 	fputs("\n"
+#ifdef CONFIG_PLANNER
 	      "`tarn help COMMAND` says more. CONFIG is a YAML file; key=value overrides one of its keys, for example\n"
 	      "memory.budget=24MiB.\n"
+#else
+	      "`tarn help COMMAND` says more. This build only runs plans; key=value overrides, for example "
+	      "train.epochs=2.\n"
+#endif
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
 	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
-	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal after a complete "
-	      "snapshot.\n",
+	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal, after a snapshot where\n"
+	      "train.snapshot is set; a second signal does not wait for it.\n",
 	      out);
 }
 

@@ -33,9 +33,11 @@ void print_plan_summary(const struct tarn_session *session)
 	struct tarn_plan_info info;
 	char text[BYTES_TEXT], other[BYTES_TEXT], recomputed[256];
 	tarn_plan_info(session, &info);
-	printf("%s: %llu parameters, batch %u, %s driver, %u thread%s\n", info.name,
-	       (unsigned long long)info.parameter_count, info.batch, info.driver, info.threads,
-	       info.threads == 1 ? "" : "s");
+	printf("%s: %llu parameters, batches of %u samples of ", info.name, (unsigned long long)info.parameter_count,
+	       info.batch);
+	for (uint32_t d = 0; d < info.sample_rank; d++)
+		printf("%s%u", d ? "x" : "", info.sample_dim[d]);
+	printf(", %s driver, %u thread%s\n", info.driver, info.threads, info.threads == 1 ? "" : "s");
 	if (info.budget_bytes == UINT64_MAX)
 		printf("  budget      unlimited\n");
 	else

@@ -37,7 +37,7 @@ static volatile int interrupted;
 static void note_interrupt(int signal_number)
 {
 	(void)signal_number;
-	static const char note[] = "\ntarn: stopping after this step or evaluation; once more stops at once\n";
+	static const char note[] = "tarn: stopping after this step or evaluation; once more stops at once\n";
 	if (interrupted)
 		_exit(TARN_EINTERRUPTED); /* the last complete snapshot stays whole */
 	interrupted = 1;
@@ -109,17 +109,21 @@ static void print_progress_line(const struct run *run, double samples, double ra
 		bytes_format(run->info.budget_bytes, budget, sizeof budget);
 	if (!isnan(run->line_accuracy))
 		snprintf(accuracy, sizeof accuracy, "  acc %5.2f %%", 100.0 * run->line_accuracy / samples);
-	snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.4f%s  %.0f images/s  ETA %s  %s of %s",
-		 m->epoch + 1, (unsigned long long)m->step, (unsigned long long)run->info.total_steps,
-		 run->line_loss / samples, accuracy, rate, eta, bytes_format(run->info.peak_bytes, peak, sizeof peak),
-		 budget);
+	int length = snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.5g%s  %.0f images/s  ETA %s",
+			      m->epoch + 1, (unsigned long long)m->step, (unsigned long long)run->info.total_steps,
+			      run->line_loss / samples, accuracy, rate, eta);
+	snprintf(line + length, sizeof line - (size_t)length, "  %s of %s",
+		 bytes_format(run->info.peak_bytes, peak, sizeof peak), budget);
 	if (!run->terminal) {
 		printf("%s\n", line);
 		return;
 	}
 	struct winsize size;
 	int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
-	printf("\r%.*s\033[K", columns - 1, line);
+	int shown = (int)strlen(line);
+	if (shown >= columns) /* the memory, which never changes, is left out */
+		shown = length < columns ? length : columns - 1;
+	printf("\r%.*s\033[K", shown, line);
 }
 
 static void print_progress(struct run *run, bool last_of_epoch)
@@ -264,15 +268,19 @@ static void print_result(struct run *run)
 	if (info->resumed_steps)
 		printf(" (%llu with those before)", (unsigned long long)run->metrics.step);
 	printf(", %.0f images/s\n", (double)run->samples / run->train_ms * 1e3);
-	printf("  step        %.2f ms measured (median), %.2f ms planned: %.2f times the plan\n", measured, planned,
-	       measured / planned);
+	printf("  step        %.2f ms measured (median), %.2f ms planned: %.2f times the plan%s\n", measured, planned,
+	       measured / planned,
+	       measured > 2.0 * planned ? " (a busy machine? small networks are often faster with train.threads=1)"
+					: "");
 	printf("  memory      %s of the arena's %s written; whole process %s\n",
 	       bytes_format(tarn_arena_touched_bytes(run->session), touched, sizeof touched),
 	       bytes_format(info->arena_bytes, arena, sizeof arena), bytes_format(max_rss_bytes(), rss, sizeof rss));
 	if (info->snapshot[0])
 		printf("  snapshot    %s\n", info->snapshot);
 	else
-		printf("  snapshot    none: train.snapshot is not set\n");
+		printf("  snapshot    none: %s\n", strcmp(info->driver, "null")
+							   ? "train.snapshot is not set"
+							   : "the null driver computes no weights");
 }
 
 /* Where the run starts, and what it will replace. */

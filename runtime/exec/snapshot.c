@@ -2,6 +2,7 @@
 #include "exec/snapshot.h"
 
 #include "base/atomic_file.h"
+#include "base/regular_file.h"
 #include "exec/snapshot_file.h"
 
 #include <errno.h>
@@ -116,6 +117,29 @@ static void name_kept(char name[SNAPSHOT_PATH_BYTES + 32], const char *target, b
 	snprintf(name, SNAPSHOT_PATH_BYTES + 32, "%s.%s", target, whole ? "previous" : "damaged");
 }
 
+/* A place where no file can be made must be known before the first step, not after the last. */
+static enum tarn_status try_to_create(struct atomic_file *file, const char *path)
+{
+	enum tarn_status st = atomic_file_open(file, path);
+	atomic_file_abandon(file);
+	return st;
+}
+
+/* A snapshot that was cut or damaged still begins like one; anything else is somebody's file. */
+static bool begins_like_a_snapshot(const char *path)
+{
+	static const char start[] = "{\"" SAFETENSORS_METADATA "\"";
+	char text[SAFETENSORS_LENGTH_BYTES + sizeof start - 1];
+	uint64_t bytes;
+	int fd;
+	if (regular_file_open(path, &fd, &bytes))
+		return false;
+	ssize_t got = read(fd, text, sizeof text);
+	close(fd);
+	return !got ||
+	       (got == (ssize_t)sizeof text && !memcmp(text + SAFETENSORS_LENGTH_BYTES, start, sizeof start - 1));
+}
+
 /* What a save would find at the default path is found now: places that cannot be written to, leftovers of processes
  * that were killed, and whether the file there is worth keeping. */
 static enum tarn_status look_at_target(struct snapshot *snapshot)
@@ -131,8 +155,9 @@ static enum tarn_status look_at_target(struct snapshot *snapshot)
 		return tarn_fail(TARN_EIO, "%s: is no regular file; the snapshot before is to be kept there",
 				 snapshot->previous);
 	atomic_file_clean(target);
-	if (access(target, F_OK))
-		return TARN_OK;
+	st = try_to_create(&snapshot->file, snapshot->default_path);
+	if (st || access(target, F_OK))
+		return st;
 	struct host_mark mark = host_arena_mark(snapshot->arena);
 	st = snapshot_file_open(target, snapshot->arena, snapshot->hash, snapshot->buffer, &file);
 	if (!st && !fstat(file.fd, &status))
@@ -141,6 +166,10 @@ static enum tarn_status look_at_target(struct snapshot *snapshot)
 	host_arena_release(snapshot->arena, mark);
 	if (st != TARN_EIO && st != TARN_EFORMAT)
 		return st;
+	if (!begins_like_a_snapshot(target))
+		return tarn_fail(TARN_EIO,
+				 "%s: a file is there that is no snapshot; move it away or choose another name",
+				 target);
 	/* That it is damaged is no failure of this call: it will be replaced, and a load says what is wrong. */
 	tarn_error_clear();
 	return TARN_OK;

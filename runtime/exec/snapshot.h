@@ -33,7 +33,7 @@ struct snapshot;
 /*
  * Prepares saving and loading of the persistent tensors (parameters, optimizer state, statistics, counters). `path` is
  * where snapshots go when a save names no other place; NULL or "": nowhere. A file that is there is read through.
- * TARN_EIO: no snapshot can be written there.
+ * TARN_EIO: no snapshot can be written there, or a file is there that is no snapshot, not even a damaged one.
  */
 enum tarn_status snapshot_open(struct executor *executor, const char *path, struct host_arena *arena,
 			       struct snapshot **snapshot);

@@ -206,7 +206,7 @@ enum tarn_status graph_problem_keep(const struct graph *graph, const struct grap
 		if (!found)
 			return tarn_fail(
 				TARN_EINVAL,
-				"memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan` lists them",
+				"memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan --print` lists them",
 				pattern->item[i]);
 	}
 	*out = keep;
