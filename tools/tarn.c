@@ -23,6 +23,13 @@ static const struct {
 	  "  --svg FILE   draws the arena over one training step\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
 	  "  --json       one line of JSON instead of the summary\n" },
+	{ "pack", "tarn pack BUFFERS.csv [--capacity BYTES] [--timeout SECONDS] [-o OUT.csv] [--json]",
+	  "Packs buffers with fixed lives into one arena: the columns are id, lower, upper and size, and may be alignment\n"
+	  "and pinned; a buffer lives in [lower, upper). Prints a line of JSON. Without a capacity the height is minimised;\n"
+	  "with one, exit code 3 says that it is proved to be too small, 4 that this is unknown.\n"
+	  "  --timeout SECONDS   stops earlier, with the best so far\n"
+	  "  -o OUT.csv          writes the buffers with their offsets, when they fit\n"
+	  "  --json              the line of JSON alone: the same\n" },
 	{ "train", "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
 #else
 	{ "train", "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
@@ -52,7 +59,7 @@ static void print_usage(FILE *out)
 	      "`tarn help COMMAND` says more. CONFIG is a YAML file; key=value overrides one of its keys, for example\n"
 	      "memory.budget=24MiB.\n"
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
-	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
+	      "4 unknown whether it can; 5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
 	      "10 bad data; 11 the loss is not finite; 130 stopped by a signal after a complete snapshot.\n",
 	      out);
 }
@@ -153,6 +160,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
+#ifdef CONFIG_PLANNER
+	{ "pack", command_pack },
+#endif
 	{ "plan", command_plan },	{ "train", command_train },	  { "eval", command_eval },
 	{ "verify", command_verify },	{ "info", command_info },	  { "help", command_help },
 	{ "--help", command_help },	{ "-h", command_help },		  { "version", command_version },

@@ -26,8 +26,9 @@ struct pack_buffer {
 };
 
 struct pack_options {
-	uint64_t capacity; /* bytes; stop at the first height at or below it, or when it is proved that there is none */
-	bool minimise;     /* look for the least height, whatever the capacity */
+	uint64_t capacity; /* bytes: what the outcome is about; UINT64_MAX: none */
+	bool minimise;     /* look for the least height; else stop when the capacity is met or proved to be too small */
+	uint64_t goal;     /* when minimising: a height that is low enough to stop at; 0: none */
 	uint64_t effort;   /* how much work: see pack_solve */
 	bool (*stop)(void *context); /* NULL, or asked now and then: true ends the search with what there is */
 	void *context;

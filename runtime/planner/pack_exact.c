@@ -28,9 +28,7 @@
 
 #define NEVER (INT64_MAX / 4) /* floor of a section whose items are all placed */
 #define GAP UINT32_MAX
-#ifndef NOISE
-#define NOISE 0.3
-#endif
+#define NOISE 0.3 /* added to a factor of 1 at random, so that runs differ */
 
 struct undo {
 	int64_t value;
@@ -57,7 +55,7 @@ struct pack_exact {
 	uint32_t *same_as;                     /* [items]: the item before it that is alike in everything; or itself */
 	uint32_t *twin;                        /* [items]: chain of items with the same range, circular */
 	int64_t *ceiling_of;                   /* [items] */
-	int64_t *rank;                         /* [items]: larger ones are tried first */
+	double *rank;                         /* [items]: larger ones are tried first */
 	uint32_t *weight;                      /* [sections]: failures seen */
 	bool mixed_alignment, pins;
 
@@ -193,7 +191,7 @@ struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items,
 		.same_as = HOST_ARRAY(scratch, items, uint32_t),
 		.twin = HOST_ARRAY(scratch, items, uint32_t),
 		.ceiling_of = HOST_ARRAY(scratch, items, int64_t),
-		.rank = HOST_ARRAY(scratch, items, int64_t),
+		.rank = HOST_ARRAY(scratch, items, double),
 		.weight = HOST_ARRAY(scratch, sections, uint32_t),
 		.lowest = HOST_ARRAY(scratch, items, int64_t),
 		.blocked = HOST_ARRAY(scratch, items, int64_t),
@@ -458,7 +456,7 @@ static void exact_look_at_basin(const struct pack_exact *x, uint32_t first, uint
 	for (uint32_t s = first; s < last; s++) {
 		bool gap = x->floor[s] + x->total[s] < x->ceiling[s];
 		uint64_t cases = x->supports[s] + gap;
-		uint64_t score = cases == 1 ? 0 : (cases << 20) / (1 + (x->weight[s]));
+		uint64_t score = cases == 1 ? 0 : ((cases << 20) + (cases << 20) * (uint64_t)(x->ceiling[s] - x->floor[s] - x->total[s]) * 16 / (uint64_t)x->ceiling[s]) / (1 + (x->weight[s]));
 		if (score < best->score)
 			*best = (struct choice){ s, score };
 	}
@@ -517,6 +515,14 @@ static bool exact_list_choices(struct pack_exact *x, struct frame *f)
 	    !exact_grow(x, (void **)&x->pool, &x->pool_capacity, x->pool_length + count, sizeof *x->pool))
 		return false;
 	uint32_t *list = x->pool + x->pool_length;
+	uint32_t left = s, right = s + 1;
+	while (left > f->first && x->floor[left - 1] == f->floor)
+		left--;
+	while (right < f->last && x->floor[right] == f->floor)
+		right++;
+	int64_t wall_left = left > f->first ? x->floor[left - 1] : NEVER;
+	int64_t wall_right = right < f->last ? x->floor[right] : NEVER;
+	double score[512];
 	f->next = x->pool_length;
 	count = 0;
 	bool pinned = false;
@@ -530,10 +536,22 @@ static bool exact_list_choices(struct pack_exact *x, struct frame *f)
 			pinned = true;
 			break;
 		}
+		const struct pack_item *a = &x->item[i];
+		int64_t top = f->floor + a->size;
+		double mine = x->rank[i];
+		if (a->lower == left)
+			mine *= 2.0;
+		if (a->upper == right)
+			mine *= 2.0;
+		if ((a->lower == left && top == wall_left) || (a->upper == right && top == wall_right))
+			mine *= 2.0;
 		uint32_t at = count++;
-		for (; at && x->rank[list[at - 1]] < x->rank[i]; at--)
+		for (; at && score[at - 1] < mine; at--) {
 			list[at] = list[at - 1];
+			score[at] = score[at - 1];
+		}
 		list[at] = i;
+		score[at] = mine;
 	}
 	f->gap = !pinned && f->floor + x->total[s] < x->ceiling[s];
 	x->pool_length += count;
@@ -655,24 +673,12 @@ static bool exact_back(struct pack_exact *x)
 /* ---- Runs ---- */
 
 /* Larger items first by one of three measures, blurred from the fourth variant on. */
-static int64_t exact_rank(const struct pack_exact *x, uint32_t i, uint32_t variant)
+static double exact_rank(const struct pack_exact *x, uint32_t i, uint32_t variant)
 {
-	const struct pack_item *a = &x->item[i];
-	double life = a->upper - a->lower, rank = 0;
-	switch (variant % 3) {
-	case 0:
-		rank = (double)a->size;
-		break;
-	case 1:
-		rank = life;
-		break;
-	default:
-		rank = (double)a->size * life;
-		break;
-	}
-	if (variant >= 3)
+	double rank = pack_measure(&x->item[i], (enum pack_measure)(variant % PACK_MEASURES));
+	if (variant >= PACK_MEASURES)
 		rank *= 1.0 + NOISE * (double)(hash_bits(variant, i) >> 40) * 0x1p-24;
-	return (int64_t)(rank * 0x1p10);
+	return rank;
 }
 
 /* The state before any decision; false when a section fails at once. */

@@ -35,6 +35,15 @@ struct pack_problem {
 enum tarn_status pack_problem_init(struct pack_problem *problem, const struct pack_buffer *buffer, uint32_t n,
 				   struct host_arena *arena);
 
+/* What makes an item one to place early. */
+enum pack_measure { PACK_BY_SIZE, PACK_BY_LIFE, PACK_BY_AREA, PACK_MEASURES };
+
+static inline double pack_measure(const struct pack_item *item, enum pack_measure measure)
+{
+	double life = item->upper - item->lower, size = (double)item->size;
+	return measure == PACK_BY_SIZE ? size : measure == PACK_BY_LIFE ? life : life * size;
+}
+
 /* A multiple of `align` at or above `value`. */
 static inline int64_t pack_align(int64_t value, int64_t align)
 {
