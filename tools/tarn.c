@@ -24,6 +24,14 @@ static const struct {
 	  "  --svg FILE   draws the arena over one training step\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
 	  "  --json       one line of JSON instead of the summary\n" },
+	{ "pack", "tarn pack BUFFERS.csv [--capacity BYTES] [--timeout SECONDS] [-o OUT.csv] [--json]",
+	  "Packs buffers with fixed lives into one arena: the columns are id, lower, upper and size, and may be "
+	  "alignment\n"
+	  "and pinned; a buffer lives in [lower, upper). Prints a line of JSON. Without a capacity the height is "
+	  "minimised;\n"
+	  "with one, exit code 3 says that it is proved to be too small, 4 that this is unknown.\n"
+	  "  --timeout SECONDS   stops earlier, with the best so far\n"
+	  "  -o OUT.csv          writes the buffers with their offsets, when they fit\n" },
 	{ "train",
 	  "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] "
 	  "[--lockdown]",
@@ -70,7 +78,8 @@ static void print_usage(FILE *out)
 	      "train.epochs=2.\n"
 #endif
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
-	      "5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not supported here; 9 host memory;\n"
+	      "4 the planner could not decide; 5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not "
+	      "supported here; 9 host memory;\n"
 	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal, after a snapshot where\n"
 	      "train.snapshot is set; a second signal does not wait for it.\n",
 	      out);
@@ -172,6 +181,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
+#ifdef CONFIG_PLANNER
+	{ "pack", command_pack },
+#endif
 	{ "calibrate", command_calibrate }, { "plan", command_plan },         { "train", command_train },
 	{ "eval", command_eval },           { "verify", command_verify },     { "info", command_info },
 	{ "help", command_help },           { "--help", command_help },       { "-h", command_help },
