@@ -53,8 +53,7 @@ out:
 }
 
 /* The plan of `c` into the result, from the caller's arena. */
-static enum tarn_status fill_result(struct planning *k, const struct candidate *c, uint64_t goal,
-				    struct host_arena *arena)
+static enum tarn_status fill_result(struct planning *k, const struct candidate *c, struct host_arena *arena)
 {
 	struct planner_result *r = k->result;
 	r->schedule.step = HOST_ARRAY(arena, c->steps, uint32_t);
@@ -68,9 +67,14 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
-	uint64_t load;
-	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, goal, pack_effort(r->expansion.buffers),
-			  k->scratch, r->offset, &r->height, &load);
+	uint64_t load, budget = k->request->budget;
+	uint32_t effort = pack_effort(r->expansion.buffers);
+	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, 0, effort, k->scratch, r->offset, &r->height,
+			  &load);
+	/* The packing that was judged aimed at the budget, not at the least height: it may have got lower. */
+	if (!st && r->height > budget)
+		st = pack_buffers(r->expansion.buffer, r->expansion.buffers, budget, effort, k->scratch, r->offset,
+				  &r->height, &load);
 	r->time_ns = r->expansion.time_ns;
 	return st;
 }
@@ -344,7 +348,7 @@ enum tarn_status planner_run(const struct planner_request *request, struct host_
 		candidate_copy(&best, &k.best);
 	host_arena_release(arena, mark);
 	if (!st)
-		st = fill_result(&k, &best, 0, arena);
+		st = fill_result(&k, &best, arena);
 	host_arena_fini(&carried);
 	if (!st && result->height > request->budget) {
 		st = fail_budget(request->budget, result->height, result);
