@@ -44,6 +44,7 @@ void json_text(const char *key, const char *text);
 
 /* Commands; each returns the exit code. */
 int command_plan(int argc, char **argv);
+int command_dag(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);

@@ -36,6 +36,10 @@ static uint32_t pack_effort(uint32_t buffers)
 /* Height of a schedule's packing; *goal: high enough to stop at. */
 static enum tarn_status height_of(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
 {
+	if (k->request->sum_of_bytes) {
+		*height = c->peak_bytes;
+		return TARN_OK;
+	}
 	struct host_mark mark = host_arena_mark(k->scratch);
 	struct schedule schedule = { .step = c->step, .steps = c->steps };
 	struct expansion expansion;
@@ -65,13 +69,16 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	enum tarn_status st = schedule_expand(k->request->problem, &r->schedule, arena, &r->expansion);
 	if (st)
 		return st;
+	r->time_ns = r->expansion.time_ns;
+	r->height = r->expansion.peak_bytes;
+	if (k->request->sum_of_bytes)
+		return TARN_OK;
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
 	uint64_t load;
 	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, goal, pack_effort(r->expansion.buffers),
 			  k->scratch, r->offset, &r->height, &load);
-	r->time_ns = r->expansion.time_ns;
 	return st;
 }
 

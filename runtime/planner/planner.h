@@ -23,10 +23,22 @@
 #include "planner/pack.h"
 #include "planner/schedule.h"
 
+/* How long the search goes on: counts of rounds, which depend on the problem alone. */
+enum planner_effort {
+	EFFORT_FAST,   /* some tens of milliseconds for a few hundred ops */
+	EFFORT_NORMAL, /* at most two seconds */
+	EFFORT_MAX,    /* at most a minute */
+	EFFORTS
+};
+
 struct planner_request {
 	const struct problem *problem;
 	uint32_t strategy;   /* enum strategy */
 	uint64_t budget;     /* bytes for buffers; UINT64_MAX: no limit */
+	uint32_t effort;     /* enum planner_effort */
+	uint64_t seed;       /* of the search */
+	bool sum_of_bytes;   /* the budget is compared with the sum of live bytes: nothing is packed, there are no offsets */
+	bool skip_least;     /* AUTO: the least budget is looked for only when the budget is not met at once */
 	const uint8_t *keep; /* MANUAL: keep[value] != 0; else NULL */
 	/* AUTO: a legal schedule, or NULL. The plan is not slower than it, if its packing fits the budget. */
 	const struct schedule *known;
@@ -36,11 +48,11 @@ struct planner_result {
 	struct schedule schedule;
 	struct expansion expansion;
 	uint64_t *offset; /* [expansion.buffers], bytes from the start of the transient part of the arena */
-	uint64_t height;  /* of that packing */
+	uint64_t height;  /* of that packing; the peak of live bytes when nothing is packed */
 	uint64_t time_ns, base_time_ns; /* of the schedule; of every op once */
 	uint64_t none_peak;             /* least peak of live bytes found with each op once */
 	uint64_t none_height;           /* and its packed height */
-	uint64_t min_budget;            /* smallest height found: the smallest budget that plans */
+	uint64_t min_budget;            /* smallest height found: the smallest budget that plans; UINT64_MAX: not looked for */
 	bool fell_back;                 /* the strategy's own schedule saved nothing: NONE's was taken */
 };
 

@@ -13,8 +13,8 @@
  *   - after: all runs of the ops listed must come before this op's first run (a parameter update comes after everything
  *     that reads the parameter).
  *
- * Invariants: op numbers are a topological order (inputs are produced by smaller numbers); value.bytes and
- * workspace are multiples of TARN_ALIGNMENT; inputs of an op have no duplicates.
+ * Invariants: op numbers are a topological order (inputs are produced by smaller numbers); value.bytes (positive) and
+ * workspace are multiples of TARN_ALIGNMENT, unless `any_size`; inputs of an op have no duplicates.
  */
 #ifndef TARN_PLANNER_PROBLEM_H
 #define TARN_PLANNER_PROBLEM_H
@@ -49,6 +49,7 @@ struct problem {
 	uint32_t *operand;
 	uint32_t *after;
 	uint32_t values, ops, operands, afters;
+	bool any_size; /* sizes are any numbers, zero included: an abstract problem that is planned but never run */
 };
 
 static inline const uint32_t *problem_inputs(const struct problem *p, uint32_t op)
