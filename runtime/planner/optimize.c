@@ -63,9 +63,16 @@ void candidate_copy(struct candidate *to, const struct candidate *from)
 	to->time_ns = from->time_ns;
 }
 
-enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, struct host_arena *arena)
+/* Work of a long search, and bits of its largest neighbourhoods. */
+static const struct {
+	uint64_t work;
+	uint32_t most_bits;
+} efforts[] = { { 0, 8 }, { 1200000000, 10 }, { 36000000000, 12 } };
+
+enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
+				struct host_arena *arena)
 {
-	*k = (struct optimizer){ .problem = problem };
+	*k = (struct optimizer){ .problem = problem, .effort = effort };
 	enum tarn_status st = dependence_find(problem, arena, &k->dependence);
 	if (st)
 		return st;
@@ -88,7 +95,7 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (!st)
 		st = polisher_init(&k->polisher, &k->meter, arena);
 	if (!st)
-		st = search_init(&k->dependence, &k->meter, &k->polisher, arena, &k->search);
+		st = search_init(&k->dependence, &k->meter, &k->polisher, efforts[effort].most_bits, arena, &k->search);
 	if (!st)
 		st = candidate_init(&k->trial, k, arena);
 	if (!st)
@@ -252,6 +259,19 @@ bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint6
 	struct search_goal goal = { .limit = limit, .rounds = search_rounds(k) / share, .seed = seed };
 	candidate_copy(&k->other, c);
 	if (!search_run(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
+		return false;
+	candidate_copy(c, &k->other);
+	return true;
+}
+
+bool optimizer_search_long(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, uint64_t enough_time,
+			   struct candidate *c)
+{
+	struct search_goal goal = {
+		.limit = limit, .work = efforts[k->effort].work / share, .seed = seed, .enough_time = enough_time
+	};
+	candidate_copy(&k->other, c);
+	if (!search_long(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
 		return false;
 	candidate_copy(c, &k->other);
 	return true;

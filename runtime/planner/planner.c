@@ -24,6 +24,7 @@ struct planning {
 	struct host_arena *scratch;
 	struct candidate none, least, best, trial;
 	uint64_t none_height, least_height;
+	bool least_known; /* least holds the schedule with the least height found */
 	struct planner_result *result;
 };
 
@@ -176,6 +177,24 @@ static enum tarn_status take_known(struct planning *k)
 	return st ? st : take_if_it_fits(k, &height);
 }
 
+/* With more effort: the long search goes on from the best, or from keeping all when nothing fits yet. */
+static enum tarn_status search_on(struct planning *k)
+{
+	uint64_t limit = k->request->budget, height;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
+		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 : 1, k->request->seed + attempt,
+					   k->request->enough_time, &k->trial))
+			break;
+		st = take_if_it_fits(k, &height);
+		if (st || height <= k->request->budget || limit <= height - k->request->budget)
+			break;
+		limit -= height - k->request->budget;
+	}
+	return st;
+}
+
 /*
  * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller
  * sum of live bytes.
@@ -187,13 +206,20 @@ static enum tarn_status plan_auto(struct planning *k)
 		candidate_copy(&k->best, &k->none);
 		return TARN_OK;
 	}
-	candidate_copy(&k->best, &k->least);
-	enum tarn_status st = take_known(k);
-	if (!st)
+	enum tarn_status st = TARN_OK;
+	k->best.steps = 0;
+	k->best.time_ns = UINT64_MAX;
+	if (k->least_height <= budget)
+		candidate_copy(&k->best, &k->least);
+	st = take_known(k);
+	if (!st && k->least_known)
 		st = climb_ladder(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
-		candidate_copy(&k->trial, &k->best);
+		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
+		k->trial.time_ns = k->best.time_ns;
 		optimizer_least_time(&k->optimizer, limit, attempt > 0, &k->trial);
+		if (k->trial.time_ns == UINT64_MAX)
+			break;
 		st = take_if_it_fits(k, &height);
 		if (st || k->trial.time_ns == k->optimizer.dependence.base_time_ns ||
 		    !optimizer_search(&k->optimizer, limit, attempt ? 4 : 1, attempt, &k->trial))
@@ -203,6 +229,8 @@ static enum tarn_status plan_auto(struct planning *k)
 			break;
 		limit -= height - budget;
 	}
+	if (!st && k->request->effort > EFFORT_FAST)
+		st = search_on(k);
 	return st;
 }
 
@@ -256,13 +284,11 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
-/* What keeping all takes, and the least height that can be found: functions of the problem alone. */
+/* The least height that can be found: a function of the problem and the effort alone. */
 static enum tarn_status find_least(struct planning *k)
 {
-	optimizer_keep_all(&k->optimizer, &k->none);
-	enum tarn_status st = height_of(k, &k->none, 0, &k->none_height);
-	if (st)
-		return st;
+	enum tarn_status st;
+	k->least_known = true;
 	candidate_copy(&k->least, &k->none);
 	k->least_height = k->none_height;
 	candidate_copy(&k->trial, &k->none);
@@ -310,21 +336,39 @@ static enum tarn_status fail_budget(uint64_t budget, uint64_t needed, const stru
 			 asked, budget, own, needed, least, result->min_budget, all);
 }
 
+static bool may_skip_least(const struct planner_request *request)
+{
+	return request->skip_least && request->strategy == STRATEGY_AUTO;
+}
+
 /* Everything up to the sequence of steps in k->best. */
 static enum tarn_status plan_steps(struct planning *k)
 {
 	const struct planner_request *request = k->request;
-	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, k->scratch);
+	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, request->effort, k->scratch);
 	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial };
 	for (size_t i = 0; !st && i < sizeof all / sizeof *all; i++)
 		st = candidate_init(all[i], &k->optimizer, k->scratch);
-	if (!st)
+	if (st)
+		return st;
+	optimizer_keep_all(&k->optimizer, &k->none);
+	st = height_of(k, &k->none, 0, &k->none_height);
+	k->least_height = k->result->min_budget = UINT64_MAX;
+	if (!st && !may_skip_least(request))
 		st = find_least(k);
 	if (st)
 		return st;
 	k->result->base_time_ns = k->optimizer.dependence.base_time_ns;
 	k->result->none_peak = k->none.peak_bytes;
 	k->result->none_height = k->none_height;
+	if (may_skip_least(request)) {
+		st = plan_auto(k);
+		if (st || k->best.steps || !k->optimizer.dependence.needed_ops)
+			return st;
+		st = find_least(k);
+		if (st)
+			return st;
+	}
 	k->result->min_budget = k->least_height;
 	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO)
 		return fail_budget(request->budget, k->least_height, k->result);

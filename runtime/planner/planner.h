@@ -37,6 +37,7 @@ struct planner_request {
 	uint64_t budget;     /* bytes for buffers; UINT64_MAX: no limit */
 	uint32_t effort;     /* enum planner_effort */
 	uint64_t seed;       /* of the search */
+	uint64_t enough_time; /* a search with more effort than FAST ends at a schedule as fast as this, a proved bound */
 	bool sum_of_bytes;   /* the budget is compared with the sum of live bytes: nothing is packed, there are no offsets */
 	bool skip_least;     /* AUTO: the least budget is looked for only when the budget is not met at once */
 	const uint8_t *keep; /* MANUAL: keep[value] != 0; else NULL */
