@@ -218,7 +218,7 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	st = planner_run(&request, arena, result);
 	a->plan_ms = cpu_ms() - start;
 	a->time_once = result->base_time_ns;
-	a->bound = bound.time_ns;
+	a->bound = bound.time_ns > result->bound_ns ? bound.time_ns : result->bound_ns;
 	a->bound_fixed_order = bound.time_fixed_order_ns;
 	if (st == TARN_OK) {
 		a->status = "ok";
@@ -229,12 +229,12 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	} else if (st == TARN_EBUDGET) {
 		st = TARN_OK;
 		tarn_error_clear();
-		if (!sources_fit || bound.infeasible)
+		if (!sources_fit || bound.infeasible || result->infeasible || room < result->least_bound)
 			a->status = "infeasible";
 	}
 	if (options->min_peak || strcmp(a->status, "ok")) {
 		a->least = with_sources(dag, result->min_budget);
-		a->least_bound = with_sources(dag, bound.peak_bytes);
+		a->least_bound = with_sources(dag, bound.peak_bytes > result->least_bound ? bound.peak_bytes : result->least_bound);
 	}
 	return st;
 }

@@ -2,6 +2,7 @@
 #include "planner/planner.h"
 
 #include "base/bytes.h"
+#include "planner/exact.h"
 #include "planner/optimize.h"
 #include "planner/strategies.h"
 
@@ -17,12 +18,15 @@
 #define LOWER_ROUNDS 8u
 /* And how often in vain for the smallest step down before it is left alone. */
 #define LEAST_CUT_FAILURES 3u
+/* Long searches for a lower peak, which share the work of one. */
+#define LONG_LOWER_ROUNDS 12u
 
 struct planning {
 	const struct planner_request *request;
 	struct optimizer optimizer;
 	struct host_arena *scratch;
 	struct candidate none, least, best, trial;
+	uint64_t exact_work; /* moves that exact searches may still try */
 	uint64_t none_height, least_height;
 	bool least_known; /* least holds the schedule with the least height found */
 	struct planner_result *result;
@@ -177,11 +181,74 @@ static enum tarn_status take_known(struct planning *k)
 	return st ? st : take_if_it_fits(k, &height);
 }
 
+/* Limits of the exact search by effort: states, and moves tried. */
+static const struct {
+	uint32_t states;
+	uint64_t work;
+} exact_limits[] = { { 0, 0 }, { 250000, 1500000 }, { 6000000, 100000000 } };
+
+/*
+ * Small problems: the fastest schedule, or any, within a limit and faster than k->trial.time_ns, into the trial. *found,
+ * *proved: there is none beside.
+ */
+static enum tarn_status search_exactly(struct planning *k, uint64_t limit, bool any_schedule, bool *found, bool *proved,
+				       uint64_t *bound)
+{
+	struct optimizer *optimizer = &k->optimizer;
+	uint32_t effort = k->request->effort;
+	*found = *proved = false;
+	*bound = 0;
+	if (effort == EFFORT_FAST || !exact_applies(&optimizer->dependence))
+		return TARN_OK;
+	struct exact_request request = { .dependence = &optimizer->dependence,
+					 .limit = limit,
+					 .any_schedule = any_schedule,
+					 .upper_time = k->trial.time_ns,
+					 .max_states = exact_limits[effort].states,
+					 .max_work = k->exact_work,
+					 .max_steps = optimizer->max_steps };
+	struct exact_result result;
+	enum tarn_status st = exact_search(&request, k->scratch, k->trial.step, &result);
+	if (st)
+		return st;
+	k->exact_work -= result.work < k->exact_work ? result.work : k->exact_work;
+	*found = result.found;
+	*proved = !result.gave_up;
+	*bound = result.bound;
+	if (!result.found)
+		return TARN_OK;
+	struct schedule schedule = { k->trial.step, result.steps };
+	k->trial.steps = result.steps;
+	return schedule_measure(k->request->problem, &schedule, k->scratch, &k->trial.peak_bytes, &k->trial.time_ns);
+}
+
+/* The trial's time is the best's; its steps are scratch. *done: the best is proved to be the fastest. */
+static enum tarn_status improve_exactly(struct planning *k, bool *done)
+{
+	bool found;
+	uint64_t height, bound;
+	k->trial.time_ns = k->best.time_ns;
+	k->exact_work = exact_limits[k->request->effort].work;
+	enum tarn_status st = search_exactly(k, k->request->budget, false, &found, done, &bound);
+	if (st)
+		return st;
+	if (found)
+		st = take_if_it_fits(k, &height);
+	/* What is packed may need more than the sum: then the proof holds for the sum alone. */
+	*done &= !found || k->best.time_ns == bound;
+	k->result->bound_ns = bound;
+	k->result->infeasible = *done && !k->best.steps;
+	return st;
+}
+
 /* With more effort: the long search goes on from the best, or from keeping all when nothing fits yet. */
 static enum tarn_status search_on(struct planning *k)
 {
 	uint64_t limit = k->request->budget, height;
-	enum tarn_status st = TARN_OK;
+	bool done;
+	enum tarn_status st = improve_exactly(k, &done);
+	if (st || done)
+		return st;
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
 		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 : 1, k->request->seed + attempt,
@@ -284,6 +351,53 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
+/* Small problems: bisects between what is proved and what was found, as far as the exact search can tell. */
+static enum tarn_status lower_exactly(struct planning *k)
+{
+	uint64_t low = k->optimizer.bound, grain = common_divisor_of_sizes(k->request->problem), bound;
+	bool found = true, proved = true;
+	enum tarn_status st = TARN_OK;
+	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
+		return TARN_OK;
+	k->exact_work = exact_limits[k->request->effort].work;
+	/* All peaks are multiples of the grain; low is a bound, found or proved at each turn. */
+	while (!st && low < k->least.peak_bytes && (found || proved)) {
+		uint64_t steps = (k->least.peak_bytes - 1 - low) / (grain ? grain : 1);
+		uint64_t limit = low + steps / 2 * (grain ? grain : 1);
+		k->trial.time_ns = UINT64_MAX;
+		st = search_exactly(k, limit, true, &found, &proved, &bound);
+		if (st)
+			return st;
+		if (found) {
+			st = take_if_lower(k);
+			if (k->least.peak_bytes > limit)
+				break;
+		} else if (proved) {
+			low = limit + (grain ? grain : 1);
+		}
+	}
+	k->result->least_bound = low;
+	return st;
+}
+
+/* With more effort: from the least peak down by long searches, each for a little less. */
+static enum tarn_status lower_by_long_search(struct planning *k)
+{
+	uint64_t bound = k->result->least_bound, grain = common_divisor_of_sizes(k->request->problem);
+	uint64_t cut = (k->least.peak_bytes - bound) / 8;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t round = 0; !st && round < LONG_LOWER_ROUNDS && k->least.peak_bytes > bound; round++) {
+		cut = cut < grain ? grain : cut;
+		candidate_copy(&k->trial, &k->least);
+		if (optimizer_search_long(&k->optimizer, k->least.peak_bytes - cut, LONG_LOWER_ROUNDS,
+					  k->request->seed + round, UINT64_MAX, &k->trial))
+			st = take_if_lower(k);
+		else
+			cut /= 2;
+	}
+	return st;
+}
+
 /* The least height that can be found: a function of the problem and the effort alone. */
 static enum tarn_status find_least(struct planning *k)
 {
@@ -298,6 +412,10 @@ static enum tarn_status find_least(struct planning *k)
 		st = lower_by_search(k);
 	if (!st && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
 		st = take_if_lower(k);
+	if (!st)
+		st = lower_exactly(k);
+	if (!st && k->request->effort > EFFORT_FAST)
+		st = lower_by_long_search(k);
 	if (st || k->least.time_ns == k->none.time_ns)
 		return st;
 	/* The same memory for less time. */
@@ -354,6 +472,7 @@ static enum tarn_status plan_steps(struct planning *k)
 	optimizer_keep_all(&k->optimizer, &k->none);
 	st = height_of(k, &k->none, 0, &k->none_height);
 	k->least_height = k->result->min_budget = UINT64_MAX;
+	k->result->least_bound = k->optimizer.bound;
 	if (!st && !may_skip_least(request))
 		st = find_least(k);
 	if (st)
@@ -365,6 +484,7 @@ static enum tarn_status plan_steps(struct planning *k)
 		st = plan_auto(k);
 		if (st || k->best.steps || !k->optimizer.dependence.needed_ops)
 			return st;
+		/* Nothing was found yet: the search for less memory may find what fits, or what does not. */
 		st = find_least(k);
 		if (st)
 			return st;

@@ -16,6 +16,8 @@
 /* Rounds without progress, times ops and more, after which a long search is kicked out of its optimum. */
 #define PATIENCE 4u
 #define LEAST_PATIENCE 150u
+/* Doublings of the penalty after which a search that is above its limit is kicked. */
+#define MOST_DOUBLINGS 8u
 /* A kick is at most so many rounds. */
 #define KICK_ROUNDS 8u
 
@@ -239,7 +241,7 @@ static bool improve(struct search *k)
  * while rounds make no progress.
  */
 struct descent {
-	uint32_t stall;
+	uint32_t stall, doublings;
 	bool within;
 };
 
@@ -260,6 +262,7 @@ static void descend(struct search *k, struct descent *descent)
 	descent->stall = improve(k) ? 0 : descent->stall + 1;
 	if (k->excess > 0 && descent->stall > STALL_ROUNDS) {
 		descent->stall = 0;
+		descent->doublings++;
 		k->objective += k->penalty * k->excess;
 		k->penalty *= 2;
 	}
@@ -306,10 +309,10 @@ static double random_factor(struct search *k, double strength)
 }
 
 /*
- * A few rounds whose costs are wrong: whatever they say is taken, as long as it is within the limit. That leaves the
- * optimum for schedules that are nearly as good.
+ * A few rounds whose costs are wrong: whatever they say is taken, as long as it is within the limit or any excess will
+ * do. That leaves the optimum for schedules that are nearly as good.
  */
-static void kick_costs(struct search *k)
+static void kick_costs(struct search *k, bool any_excess)
 {
 	uint32_t rounds = 1 + random_below(&k->random, KICK_ROUNDS);
 	double strength = 0.2 + random_below(&k->random, 1000) / 500.0;
@@ -317,7 +320,7 @@ static void kick_costs(struct search *k)
 		choose_neighbourhood(k);
 		for (uint32_t i = 0; i < k->hood.frees; i++)
 			k->hood.free[i].cost *= random_factor(k, strength);
-		if (try_neighbourhood(k) && excess_of(k, k->trial_steps) <= 0)
+		if (try_neighbourhood(k) && (any_excess || excess_of(k, k->trial_steps) <= 0))
 			stand_at(k, k->trial, k->trial_steps);
 	}
 }
@@ -348,7 +351,7 @@ static void kick(struct search *k, const struct search_goal *goal)
 	if (k->objective > 1.02 * k->best_time || random_below(&k->random, 2))
 		stand_at(k, k->best, k->best_steps);
 	if (random_below(&k->random, 3))
-		kick_costs(k);
+		kick_costs(k, false);
 	else if (!kick_limit(k, goal))
 		stand_at(k, k->best, k->best_steps);
 }
@@ -360,8 +363,14 @@ bool search_long(struct search *k, const struct search_goal *goal, uint32_t *ste
 	if (!begin(k, goal, step, *steps))
 		return false;
 	begin_descent(k, &descent);
-	while (!descent.within && k->work + k->hood.work < goal->work)
+	while (!descent.within && k->work + k->hood.work < goal->work) {
 		descend(k, &descent);
+		if (descent.doublings < MOST_DOUBLINGS || k->excess <= 0)
+			continue;
+		k->penalty = ((double)k->d->base_time_ns + 1) / k->excess;
+		kick_costs(k, true);
+		begin_descent(k, &descent);
+	}
 	if (!descent.within)
 		return end(k, step, steps);
 	keep_best(k);
