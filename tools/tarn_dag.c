@@ -209,7 +209,7 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	uint64_t room = budget == UINT64_MAX ? budget : sources_fit ? budget - dag->source_bytes : 0;
 	struct planner_request request = request_of(dag, options, room);
 	request.known = known && known->schedule.steps ? &known->schedule : NULL;
-	*a = (struct dag_answer){ "unknown",  UINT64_MAX, UINT64_MAX, 0, UINT64_MAX,
+	*a = (struct dag_answer){ "unknown",  UINT64_MAX, UINT64_MAX, 0,          UINT64_MAX,
 				  UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0 };
 	struct bound bound;
 	enum tarn_status st = bound_find(&dag->problem, room, arena, &bound);
@@ -234,7 +234,8 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	}
 	if (options->min_peak || strcmp(a->status, "ok")) {
 		a->least = with_sources(dag, result->min_budget);
-		a->least_bound = with_sources(dag, bound.peak_bytes > result->least_bound ? bound.peak_bytes : result->least_bound);
+		a->least_bound = with_sources(dag, bound.peak_bytes > result->least_bound ? bound.peak_bytes
+											  : result->least_bound);
 	}
 	return st;
 }
@@ -249,10 +250,11 @@ static void print_text(const struct dag *dag, const struct dag_answer *a)
 			printf("no schedule is faster than %.10g\n", (double)a->bound * dag->time_unit);
 	} else {
 		printf("%s\n", strcmp(a->status, "unknown") ? "no schedule fits this budget"
-							     : "no schedule was found within this budget");
+							    : "no schedule was found within this budget");
 	}
 	if (a->least != UINT64_MAX)
-		printf("smallest budget found %" PRIu64 " bytes, none is below %" PRIu64 "\n", a->least, a->least_bound);
+		printf("smallest budget found %" PRIu64 " bytes, none is below %" PRIu64 "\n", a->least,
+		       a->least_bound);
 }
 
 /* N budgets from the least that was found to what keeping everything needs. */

@@ -3,8 +3,7 @@
 
 #include "planner/dependence.h"
 
-enum tarn_status bound_find(const struct problem *problem, uint64_t limit, struct host_arena *arena,
-			    struct bound *out)
+enum tarn_status bound_find(const struct problem *problem, uint64_t limit, struct host_arena *arena, struct bound *out)
 {
 	struct host_mark mark = host_arena_mark(arena);
 	struct dependence d;

@@ -15,7 +15,6 @@ struct bound {
 	uint64_t time_fixed_order_ns; /* none whose first runs are in the order of the problem's ops */
 };
 
-enum tarn_status bound_find(const struct problem *problem, uint64_t limit, struct host_arena *arena,
-			    struct bound *out);
+enum tarn_status bound_find(const struct problem *problem, uint64_t limit, struct host_arena *arena, struct bound *out);
 
 #endif

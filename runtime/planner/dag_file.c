@@ -33,9 +33,9 @@ struct loader {
 	struct dag *dag;
 	struct entry *entry;
 	uint32_t entries;
-	uint32_t *slot; /* open addressing: 1 + index of an entry, or 0 */
-	uint32_t slots; /* a power of two */
-	double *time;   /* [ops] as in the file */
+	uint32_t *slot;         /* open addressing: 1 + index of an entry, or 0 */
+	uint32_t slots;         /* a power of two */
+	double *time;           /* [ops] as in the file */
 	uint8_t *target, *read; /* [ops] */
 };
 

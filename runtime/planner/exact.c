@@ -208,9 +208,9 @@ static bool reach(struct exact *k, uint64_t set, uint64_t time, uint32_t parent,
 	uint32_t *slot = find_slot(k, set);
 	if (*slot && (k->request->any_schedule || k->node[*slot - 1].time <= time))
 		return true;
-	uint64_t left = time_left(k, set), estimate = time + left;
+	uint64_t estimate = time + time_left(k, set);
 	if (k->request->any_schedule)
-		estimate = left;
+		estimate -= k->request->any_schedule == EXACT_NEAREST ? time : 0;
 	else if (estimate >= k->request->upper_time)
 		return true;
 	if (!*slot) {
@@ -245,8 +245,7 @@ static bool reach_without(struct exact *k, uint32_t from, uint32_t op, uint64_t 
 		uint64_t smallest = bytes < smallest_dropped ? bytes : smallest_dropped;
 		uint64_t without = set & ~((uint64_t)1 << o);
 		k->full |= ++k->work > k->request->max_work;
-		if (!k->request->any_schedule &&
-		    k->node[from].time + time_left(k, without) >= k->request->upper_time)
+		if (!k->request->any_schedule && k->node[from].time + time_left(k, without) >= k->request->upper_time)
 			continue;
 		if (!reach_without(k, from, op, without, rest, bytes >= over ? 0 : over - bytes, smallest))
 			return false;

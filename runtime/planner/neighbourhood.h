@@ -70,7 +70,7 @@ struct neighbourhood {
 	uint16_t *from;                  /* [stages << bits]: state before; RAN: and the free op of the stage ran */
 	uint32_t *stage_op, *stage_slot; /* [stages]: free op, if one could run; slot */
 	uint32_t stages, stage_room, from_room;
-	uint64_t work; /* states looked at so far */
+	uint64_t work;                                /* states looked at so far */
 	bool relaxed;                                 /* the present stage made some state cheaper */
 	uint32_t *insert_before, *insert_op, inserts; /* what was found, latest first */
 };

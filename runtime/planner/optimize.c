@@ -137,13 +137,35 @@ bool optimizer_replay(struct optimizer *k, uint32_t order, const struct replay_o
 /* Ways to weigh what is given up; none is best everywhere. */
 struct start {
 	double bytes_power, distance_power, noise;
-	bool forward_only;
+	bool forward_only, one_by_one;
 };
 static const struct start starts[] = {
-	{ 1, 1, 0, true },   { 1, 1, 0, false },     { 1, 2, 0, true },   { 1, 0.5, 0, true },     { 0.5, 1, 0, true },
-	{ 1, 0, 0, true },   { 1, 2, 0, false },     { 0, 1, 0, true },   { 1, 1, 0.3, true },     { 1, 1, 0.3, false },
-	{ 1, 1, 0.3, true }, { 1, 0.5, 0.5, true },  { 1, 2, 0.3, true }, { 0.5, 0.5, 0.2, true }, { 1, 1, 0.6, true },
-	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
+	{ 1, 1, 0, true, false },
+	{ 1, 1, 0, false, false },
+	{ 1, 2, 0, true, false },
+	{ 1, 0.5, 0, true, false },
+	{ 0.5, 1, 0, true, false },
+	{ 1, 0, 0, true, false },
+	{ 1, 2, 0, false, false },
+	{ 0, 1, 0, true, false },
+	{ 1, 1, 0.3, true, false },
+	{ 1, 1, 0.3, false, false },
+	{ 1, 1, 0.3, true, false },
+	{ 1, 0.5, 0.5, true, false },
+	{ 1, 2, 0.3, true, false },
+	{ 0.5, 0.5, 0.2, true, false },
+	{ 1, 1, 0.6, true, false },
+	{ 2, 1, 0, true, false },
+	{ 0.5, 1, 0.3, false, false },
+	{ 1, 0, 0.3, true, false },
+	/* Near the least memory. */
+	{ 1, 1, 0, false, true },
+	{ 1, 1, 0, true, true },
+	{ 1, 0.5, 0, false, true },
+	{ 0, 1, 0, false, true },
+	{ 1, 0, 0, false, true },
+	{ 1, 1, 0.3, false, true },
+	{ 1, 1, 0.6, false, true },
 };
 #define STARTS (sizeof starts / sizeof *starts)
 /* Problems with more ops than this get fewer and shorter replays. */
@@ -158,6 +180,7 @@ static struct replay_options options_of(const struct optimizer *k, uint32_t i, u
 		.policy = REPLAY_BUDGET,
 		.budget = budget,
 		.forward_only = start->forward_only,
+		.one_by_one = start->one_by_one,
 		.bytes_power = start->bytes_power,
 		.distance_power = start->distance_power,
 		.noise = start->noise,

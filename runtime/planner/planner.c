@@ -20,12 +20,14 @@
 #define LEAST_CUT_FAILURES 3u
 /* Long searches for a lower peak, which share the work of one. */
 #define LONG_LOWER_ROUNDS 12u
+/* Each of several starts gets one so-manieth of the work of a long search. */
+#define LONG_START_SHARE 6u
 
 struct planning {
 	const struct planner_request *request;
 	struct optimizer optimizer;
 	struct host_arena *scratch;
-	struct candidate none, least, best, trial;
+	struct candidate none, least, best, trial, first;
 	uint64_t exact_work; /* moves that exact searches may still try */
 	uint64_t none_height, least_height;
 	bool least_known; /* least holds the schedule with the least height found */
@@ -184,15 +186,15 @@ static enum tarn_status take_known(struct planning *k)
 /* Limits of the exact search by effort: states, and moves tried. */
 static const struct {
 	uint32_t states;
-	uint64_t work;
-} exact_limits[] = { { 0, 0 }, { 250000, 1500000 }, { 6000000, 100000000 } };
+	uint64_t work, bisection_work;
+} exact_limits[] = { { 0, 0, 0 }, { 300000, 3000000, 16000000 }, { 6000000, 100000000, 200000000 } };
 
 /*
- * Small problems: the fastest schedule, or any, within a limit and faster than k->trial.time_ns, into the trial. *found,
- * *proved: there is none beside.
+ * Small problems: the fastest schedule, or any, within a limit and faster than k->trial.time_ns, into the trial.
+ * *found, *proved: there is none beside.
  */
-static enum tarn_status search_exactly(struct planning *k, uint64_t limit, bool any_schedule, bool *found, bool *proved,
-				       uint64_t *bound)
+static enum tarn_status search_exactly(struct planning *k, uint64_t limit, uint32_t any_schedule, bool *found,
+				       bool *proved, uint64_t *bound)
 {
 	struct optimizer *optimizer = &k->optimizer;
 	uint32_t effort = k->request->effort;
@@ -229,7 +231,7 @@ static enum tarn_status improve_exactly(struct planning *k, bool *done)
 	uint64_t height, bound;
 	k->trial.time_ns = k->best.time_ns;
 	k->exact_work = exact_limits[k->request->effort].work;
-	enum tarn_status st = search_exactly(k, k->request->budget, false, &found, done, &bound);
+	enum tarn_status st = search_exactly(k, k->request->budget, 0, &found, done, &bound);
 	if (st)
 		return st;
 	if (found)
@@ -241,23 +243,39 @@ static enum tarn_status improve_exactly(struct planning *k, bool *done)
 	return st;
 }
 
-/* With more effort: the long search goes on from the best, or from keeping all when nothing fits yet. */
+/* A long search from `from`, whose packing may not fit: then again below a smaller sum of live bytes. */
+static enum tarn_status search_from(struct planning *k, const struct candidate *from, uint32_t share, uint64_t seed)
+{
+	uint64_t budget = k->request->budget, limit = budget, height;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		candidate_copy(&k->trial, from);
+		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 * share : share, seed + attempt,
+					   k->request->enough_time, &k->trial))
+			break;
+		st = take_if_it_fits(k, &height);
+		if (st || height <= budget || limit <= height - budget)
+			break;
+		limit -= height - budget;
+	}
+	return st;
+}
+
+/* With more effort: the exact search, then long searches from several starts, then one from the best. */
 static enum tarn_status search_on(struct planning *k)
 {
-	uint64_t limit = k->request->budget, height;
+	const struct candidate *start[] = { &k->none, &k->first, &k->least };
 	bool done;
 	enum tarn_status st = improve_exactly(k, &done);
 	if (st || done)
 		return st;
-	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
-		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
-		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 : 1, k->request->seed + attempt,
-					   k->request->enough_time, &k->trial))
-			break;
-		st = take_if_it_fits(k, &height);
-		if (st || height <= k->request->budget || limit <= height - k->request->budget)
-			break;
-		limit -= height - k->request->budget;
+	candidate_copy(&k->first, &k->best);
+	for (uint32_t i = 0; !st && i < sizeof start / sizeof *start; i++)
+		if (start[i]->steps && (start[i] != &k->least || k->least_known))
+			st = search_from(k, start[i], LONG_START_SHARE, k->request->seed + i);
+	if (!st && k->best.steps) {
+		candidate_copy(&k->first, &k->best);
+		st = search_from(k, &k->first, 2, k->request->seed + 3);
 	}
 	return st;
 }
@@ -296,7 +314,8 @@ static enum tarn_status plan_auto(struct planning *k)
 			break;
 		limit -= height - budget;
 	}
-	if (!st && k->request->effort > EFFORT_FAST)
+	/* Without a schedule to begin with, the search for less memory comes first. */
+	if (!st && k->request->effort > EFFORT_FAST && (k->best.steps || k->least_known))
 		st = search_on(k);
 	return st;
 }
@@ -351,32 +370,51 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
-/* Small problems: bisects between what is proved and what was found, as far as the exact search can tell. */
+/* A question of the bisection may take one so-manieth of its work. */
+#define BISECTION_SHARE 8u
+
+/*
+ * Small problems: bisects between what is proved and what was found. Where the exact search cannot tell, the bisection
+ * goes on above.
+ */
 static enum tarn_status lower_exactly(struct planning *k)
 {
-	uint64_t low = k->optimizer.bound, grain = common_divisor_of_sizes(k->request->problem), bound;
-	bool found = true, proved = true;
+	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1, bound;
+	uint64_t proved_low = k->optimizer.bound, low = proved_low,
+		 work = exact_limits[k->request->effort].bisection_work;
+	bool found, proved;
 	enum tarn_status st = TARN_OK;
 	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
 		return TARN_OK;
-	k->exact_work = exact_limits[k->request->effort].work;
-	/* All peaks are multiples of the grain; low is a bound, found or proved at each turn. */
-	while (!st && low < k->least.peak_bytes && (found || proved)) {
-		uint64_t steps = (k->least.peak_bytes - 1 - low) / (grain ? grain : 1);
-		uint64_t limit = low + steps / 2 * (grain ? grain : 1);
-		k->trial.time_ns = UINT64_MAX;
-		st = search_exactly(k, limit, true, &found, &proved, &bound);
+	/* All peaks are multiples of the grain. */
+	while (!st && low < k->least.peak_bytes && work) {
+		/* The bound itself first. Low limits are quick to decide. */
+		uint64_t limit =
+			low + (low == k->optimizer.bound ? 0 : (k->least.peak_bytes - low) / grain / 4 * grain);
+		if (limit >= k->least.peak_bytes)
+			break;
+		uint64_t share = exact_limits[k->request->effort].bisection_work / BISECTION_SHARE;
+		uint64_t before = k->exact_work = share < work ? share : work;
+		st = search_exactly(k, limit, EXACT_NEAREST, &found, &proved, &bound);
+		work -= before - k->exact_work;
+		if (!st && !found && !proved) {
+			before = k->exact_work = share < work ? share : work;
+			st = search_exactly(k, limit, EXACT_FASTEST, &found, &proved, &bound);
+			work -= before - k->exact_work;
+		}
 		if (st)
 			return st;
-		if (found) {
+		if (found)
 			st = take_if_lower(k);
-			if (k->least.peak_bytes > limit)
-				break;
-		} else if (proved) {
-			low = limit + (grain ? grain : 1);
-		}
+		if (found && k->least.peak_bytes > limit)
+			break;
+		if (!found)
+			low = limit + grain;
+		/* What does not fit a limit fits none below it. */
+		if (!found && proved)
+			proved_low = low;
 	}
-	k->result->least_bound = low;
+	k->result->least_bound = proved_low;
 	return st;
 }
 
@@ -398,6 +436,17 @@ static enum tarn_status lower_by_long_search(struct planning *k)
 	return st;
 }
 
+static bool may_skip_least(const struct planner_request *request)
+{
+	return request->skip_least && request->strategy == STRATEGY_AUTO;
+}
+
+/* Whether less memory is of no use: only the budget is asked for, and it is met. */
+static bool low_enough(const struct planning *k)
+{
+	return may_skip_least(k->request) && k->least_height <= k->request->budget;
+}
+
 /* The least height that can be found: a function of the problem and the effort alone. */
 static enum tarn_status find_least(struct planning *k)
 {
@@ -408,13 +457,13 @@ static enum tarn_status find_least(struct planning *k)
 	candidate_copy(&k->trial, &k->none);
 	optimizer_least_peak(&k->optimizer, &k->trial);
 	st = take_if_lower(k);
-	if (!st)
+	if (!st && !low_enough(k))
 		st = lower_by_search(k);
-	if (!st && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
+	if (!st && !low_enough(k) && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
 		st = take_if_lower(k);
-	if (!st)
+	if (!st && !low_enough(k))
 		st = lower_exactly(k);
-	if (!st && k->request->effort > EFFORT_FAST)
+	if (!st && !low_enough(k) && k->request->effort > EFFORT_FAST)
 		st = lower_by_long_search(k);
 	if (st || k->least.time_ns == k->none.time_ns)
 		return st;
@@ -454,17 +503,12 @@ static enum tarn_status fail_budget(uint64_t budget, uint64_t needed, const stru
 			 asked, budget, own, needed, least, result->min_budget, all);
 }
 
-static bool may_skip_least(const struct planner_request *request)
-{
-	return request->skip_least && request->strategy == STRATEGY_AUTO;
-}
-
 /* Everything up to the sequence of steps in k->best. */
 static enum tarn_status plan_steps(struct planning *k)
 {
 	const struct planner_request *request = k->request;
 	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, request->effort, k->scratch);
-	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial };
+	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial, &k->first };
 	for (size_t i = 0; !st && i < sizeof all / sizeof *all; i++)
 		st = candidate_init(all[i], &k->optimizer, k->scratch);
 	if (st)
@@ -490,9 +534,13 @@ static enum tarn_status plan_steps(struct planning *k)
 			return st;
 	}
 	k->result->min_budget = k->least_height;
-	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO)
+	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO &&
+	    request->effort == EFFORT_FAST)
 		return fail_budget(request->budget, k->least_height, k->result);
-	return plan_strategy(k);
+	st = plan_strategy(k);
+	if (!st && !k->best.steps && k->optimizer.dependence.needed_ops)
+		st = fail_budget(request->budget, k->least_height, k->result);
+	return st;
 }
 
 enum tarn_status planner_run(const struct planner_request *request, struct host_arena *arena,

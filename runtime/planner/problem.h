@@ -9,7 +9,8 @@
  *   - An op may run when all its input values are live. A read finds the newest instance of the value.
  *   - While an op runs, its inputs, outputs and workspace are all live; an output may take over an input's memory when
  *     in_place allows it, the sizes are equal and nothing reads the input's instance afterwards.
- *   - `once` ops run exactly once. Every other op runs at least once when `required`, else as often as wanted (also never).
+ *   - `once` ops run exactly once. Every other op runs at least once when `required`, else as often as wanted (also
+ * never).
  *   - after: all runs of the ops listed must come before this op's first run (a parameter update comes after everything
  *     that reads the parameter).
  *

@@ -45,7 +45,8 @@ enum tarn_status search_init(const struct dependence *dependence, struct meter *
 	*k = (struct search){ .d = dependence, .meter = meter, .polisher = polisher, .most_bits = most_bits };
 	k->trial = HOST_ARRAY(arena, meter->capacity, uint32_t);
 	k->best = HOST_ARRAY(arena, meter->capacity, uint32_t);
-	enum tarn_status st = k->trial && k->best ? timeline_init(&k->timeline, dependence, meter->capacity, arena) : TARN_ENOMEM;
+	enum tarn_status st =
+		k->trial && k->best ? timeline_init(&k->timeline, dependence, meter->capacity, arena) : TARN_ENOMEM;
 	if (!st)
 		st = neighbourhood_init(&k->hood, &k->timeline, most_bits, arena);
 	*out = k;

@@ -15,9 +15,9 @@
 struct search;
 
 struct search_goal {
-	uint64_t limit; /* of the peak, bytes */
-	uint32_t rounds; /* of search_run */
-	uint64_t work;   /* of search_long: states and steps looked at */
+	uint64_t limit;       /* of the peak, bytes */
+	uint32_t rounds;      /* of search_run */
+	uint64_t work;        /* of search_long: states and steps looked at */
 	uint64_t enough_time; /* a long search ends at a schedule that is as fast as this: a proved bound */
 	uint64_t seed;
 };
