@@ -68,6 +68,8 @@ static const char *const strategies[] = { "auto", "none", "memory_poor", "sqrt",
 static const uint32_t strategy_of[] = { STRATEGY_AUTO, STRATEGY_NONE,  STRATEGY_MEMORY_POOR,
 					STRATEGY_SQRT, STRATEGY_SPEED, STRATEGY_MIN };
 static const char *const efforts[] = { "fast", "normal", "max" };
+/* Entries that each of the bounds may look at. */
+static const uint64_t bound_work[] = { 10000000, 100000000, 5000000000 };
 
 static enum tarn_status parse_valued(struct dag_options *k, const char *option, const char *value)
 {
@@ -212,10 +214,17 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	*a = (struct dag_answer){ "unknown",  UINT64_MAX, UINT64_MAX, 0,          UINT64_MAX,
 				  UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0 };
 	struct bound bound;
-	enum tarn_status st = bound_find(&dag->problem, room, arena, &bound);
+	struct dependence dependence;
+	enum tarn_status planned = planner_run(&request, arena, result);
+	if (planned && planned != TARN_EBUDGET)
+		return planned;
+	enum tarn_status st = dependence_find(&dag->problem, arena, &dependence);
+	if (!st)
+		st = bound_find(&dependence, room, planned ? UINT64_MAX : result->time_ns, bound_work[options->effort],
+				arena, &bound);
 	if (st)
 		return st;
-	st = planner_run(&request, arena, result);
+	st = planned;
 	a->plan_ms = cpu_ms() - start;
 	a->time_once = result->base_time_ns;
 	a->bound = bound.time_ns > result->bound_ns ? bound.time_ns : result->bound_ns;

@@ -1,6 +1,7 @@
 /* optimize.c - many starts, then polishing and search. */
 #include "planner/optimize.h"
 
+#include "planner/bound.h"
 #include "planner/search.h"
 
 #include <string.h>
@@ -13,30 +14,6 @@
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 500000u
-
-/* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
-static uint64_t largest_step(const struct dependence *d)
-{
-	const struct problem *p = d->problem;
-	uint64_t largest = 0;
-	for (uint32_t o = 0; o < p->ops; o++) {
-		if (!d->needed[o])
-			continue;
-		const struct problem_op *op = &p->op[o];
-		uint64_t bytes = op->workspace;
-		bool in_place = false;
-		for (uint32_t i = 0; i < op->inputs; i++) {
-			bytes += p->value[problem_inputs(p, o)[i]].bytes;
-			in_place |= i < 32 && op->in_place >> i & 1 && op->outputs &&
-				    p->value[problem_inputs(p, o)[i]].bytes == p->value[problem_outputs(p, o)[0]].bytes;
-		}
-		for (uint32_t i = in_place; i < op->outputs; i++)
-			bytes += p->value[problem_outputs(p, o)[i]].bytes;
-		if (bytes > largest)
-			largest = bytes;
-	}
-	return largest;
-}
 
 /*
  * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
@@ -84,7 +61,7 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (st)
 		return st;
 	k->orders = memcmp(k->order[0], k->order[1], order_bytes) ? ORDERS : 1;
-	k->bound = largest_step(&k->dependence);
+	k->bound = bound_peak(&k->dependence);
 	k->max_steps = step_limit(k->dependence.needed_ops);
 	for (uint32_t o = 0; o < problem->ops; o++)
 		k->any_forward |= problem->op[o].forward;
