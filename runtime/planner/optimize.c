@@ -44,7 +44,7 @@ void candidate_copy(struct candidate *to, const struct candidate *from)
 static const struct {
 	uint64_t work;
 	uint32_t most_bits;
-} efforts[] = { { 0, 8 }, { 1200000000, 10 }, { 36000000000, 12 } };
+} efforts[] = { { 0, 8 }, { 800000000, 10 }, { 36000000000, 12 } };
 
 enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
 				struct host_arena *arena)

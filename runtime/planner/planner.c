@@ -22,6 +22,8 @@
 #define LONG_LOWER_ROUNDS 12u
 /* Each of several starts gets one so-manieth of the work of a long search. */
 #define LONG_START_SHARE 6u
+/* Ops of a problem that is searched from one start alone. */
+#define MANY_OPS 500u
 
 struct planning {
 	const struct planner_request *request;
@@ -270,9 +272,11 @@ static enum tarn_status search_on(struct planning *k)
 	if (st || done)
 		return st;
 	candidate_copy(&k->first, &k->best);
-	for (uint32_t i = 0; !st && i < sizeof start / sizeof *start; i++)
+	/* Long schedules need most of the work for one start: keeping all, which the search repairs itself. */
+	bool many = k->optimizer.dependence.needed_ops > MANY_OPS;
+	for (uint32_t i = 0; !st && i < (many ? 1 : sizeof start / sizeof *start); i++)
 		if (start[i]->steps && (start[i] != &k->least || k->least_known))
-			st = search_from(k, start[i], LONG_START_SHARE, k->request->seed + i);
+			st = search_from(k, start[i], many ? 2 : LONG_START_SHARE, k->request->seed + i);
 	if (!st && k->best.steps) {
 		candidate_copy(&k->first, &k->best);
 		st = search_from(k, &k->first, 2, k->request->seed + 3);

@@ -13,11 +13,15 @@
 /* Bits of the usual neighbourhoods, which are quick, and of larger ones. */
 #define USUAL_BITS 6u
 #define LARGER_BITS 8u
+/* Ops of a problem for which larger ones cost too many rounds. */
+#define MANY_OPS 500u
 /* Rounds without progress, times ops and more, after which a long search is kicked out of its optimum. */
 #define PATIENCE 4u
 #define LEAST_PATIENCE 150u
 /* Doublings of the penalty after which a search that is above its limit is kicked. */
 #define MOST_DOUBLINGS 8u
+/* Part of the limit above which a step counts as full. */
+#define TIGHT 0.97
 /* A kick is at most so many rounds. */
 #define KICK_ROUNDS 8u
 
@@ -105,15 +109,16 @@ static void add_readers(struct search *k, uint32_t o)
 	}
 }
 
-/* A step above the limit, if there is one and `above` asks for it; else any. */
+/* A step above the limit, or one where little is free, if `above` asks for it; else any. */
 static uint32_t choose_step(struct search *k, bool above)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t chosen = random_below(&k->random, t->steps), found = 0;
-	if (!above || k->excess <= 0)
+	if (!above)
 		return chosen;
+	double least = k->excess > 0 ? k->limit : TIGHT * k->limit;
 	for (uint32_t s = 0; s < t->steps; s++)
-		if (t->live_bytes[s] > k->limit && !random_below(&k->random, ++found))
+		if (t->live_bytes[s] > least && !random_below(&k->random, ++found))
 			chosen = s;
 	return chosen;
 }
@@ -189,7 +194,7 @@ static uint32_t choose_bits(struct search *k)
 {
 	if (k->most_bits <= LARGER_BITS)
 		return k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? LARGER_BITS : USUAL_BITS;
-	uint32_t kind = random_below(&k->random, 64);
+	uint32_t kind = random_below(&k->random, k->d->needed_ops > MANY_OPS ? 512 : 64);
 	return kind < 1 ? k->most_bits : kind < 4 ? LARGER_BITS + 2 : kind < 16 ? LARGER_BITS : USUAL_BITS;
 }
 
