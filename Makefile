@@ -173,9 +173,9 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
-		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c)
-src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c)
+src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
+		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
+src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
 		 runtime/exec runtime/data drivers))
 
@@ -185,7 +185,7 @@ src-$(CONFIG_YAML) += $(src-yaml)
 src-$(CONFIG_DRIVER_NULL) += $(wildcard drivers/null/*.c)
 src-$(CONFIG_DRIVER_CPU) += $(wildcard drivers/cpu/*.c)
 
-src-tool := $(wildcard tools/*.c)
+src-tool := $(if $(CONFIG_YAML),$(wildcard tools/*.c),$(filter-out tools/tarn_dag.c,$(wildcard tools/*.c)))
 src-bench := $(wildcard tools/bench/bench_*.c)
 src-fuzz := $(wildcard tests/fuzz/fuzz_*.c)
 src-test := $(wildcard tests/test_*.c tests/*/test_*.c)

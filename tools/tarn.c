@@ -32,6 +32,25 @@ static const struct {
 	  "with one, exit code 3 says that it is proved to be too small, 4 that this is unknown.\n"
 	  "  --timeout SECONDS   stops earlier, with the best so far\n"
 	  "  -o OUT.csv          writes the buffers with their offsets, when they fit\n" },
+#ifdef CONFIG_YAML
+	{ "dag",
+	  "tarn dag GRAPH.json --budget BYTES [--strategy NAME] [--effort fast|normal|max] [--seed N] [-o "
+	  "SCHEDULE.txt] "
+	  "[--json] [--min-peak] [--sweep N]",
+	  "Plans an abstract training graph: which ops to compute when, and again, so that the bytes live at once "
+	  "fit.\n"
+	  "  --budget BYTES   of all that is live, sources included\n"
+	  "  --strategy NAME  auto (default), none, memory_poor, sqrt, speed, min\n"
+	  "  --effort LEVEL   how long the search goes on, in rounds; normal takes at most about two seconds for a "
+	  "few\n"
+	  "                   hundred ops, max a minute\n"
+	  "  --seed N         of the search; same seed, same schedule\n"
+	  "  -o FILE          writes the schedule: `c ID` computes, `f ID` frees\n"
+	  "  --min-peak       looks for the smallest budget\n"
+	  "  --sweep N        plans N budgets from the smallest to that of keeping everything, a line of JSON each\n"
+	  "  --json           one line of JSON\n"
+	  "Exit codes: 0 planned; 3 no schedule fits, which is proved; 4 none was found.\n" },
+#endif
 	{ "train",
 	  "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] "
 	  "[--lockdown]",
@@ -181,13 +200,23 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
+#ifdef CONFIG_YAML
+	{ "dag", command_dag },
+#endif
 #ifdef CONFIG_PLANNER
 	{ "pack", command_pack },
 #endif
-	{ "calibrate", command_calibrate }, { "plan", command_plan },         { "train", command_train },
-	{ "eval", command_eval },           { "verify", command_verify },     { "info", command_info },
-	{ "help", command_help },           { "--help", command_help },       { "-h", command_help },
-	{ "version", command_version },     { "--version", command_version },
+	{ "calibrate", command_calibrate },
+	{ "plan", command_plan },
+	{ "train", command_train },
+	{ "eval", command_eval },
+	{ "verify", command_verify },
+	{ "info", command_info },
+	{ "help", command_help },
+	{ "--help", command_help },
+	{ "-h", command_help },
+	{ "version", command_version },
+	{ "--version", command_version },
 };
 
 /*

@@ -26,7 +26,7 @@ struct reader {
 	const char *name, *text; /* of the file; without byte order mark */
 	size_t bytes;
 	struct frame frame[YAML_MAX_DEPTH];
-	uint32_t depth, nodes;
+	uint32_t depth, nodes, max_nodes;
 	struct anchor anchor[YAML_MAX_ANCHORS];
 	uint32_t anchors;
 	struct yaml_node *root;
@@ -115,9 +115,9 @@ static enum tarn_status fail_syntax(const struct reader *reader)
 /* Counts a node against the limit and makes it. */
 static enum tarn_status new_node(struct reader *reader, yaml_mark_t mark, enum yaml_kind kind, struct yaml_node **out)
 {
-	if (reader->nodes == YAML_MAX_NODES)
+	if (reader->nodes == reader->max_nodes)
 		return fail_mark(reader, mark, "more than %u values, aliases expanded; that is not a configuration",
-				 YAML_MAX_NODES);
+				 reader->max_nodes);
 	reader->nodes++;
 	struct yaml_node *node = yaml_new(kind, reader->name, (uint32_t)mark.line + 1, reader->arena);
 	if (!node)
@@ -374,12 +374,12 @@ static enum tarn_status read_events(struct reader *reader)
 	return TARN_OK;
 }
 
-enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, struct host_arena *arena,
-			    struct yaml_node **root)
+static enum tarn_status parse(const char *text, size_t bytes, const char *name, uint32_t max_nodes, size_t max_bytes,
+			      struct host_arena *arena, struct yaml_node **root)
 {
-	if (bytes > YAML_MAX_BYTES)
+	if (bytes > max_bytes)
 		return tarn_fail(TARN_EINVAL, "%s: %zu bytes are too long for a configuration; the limit is %zu", name,
-				 bytes, YAML_MAX_BYTES);
+				 bytes, max_bytes);
 	if (bytes >= 2 && (!memcmp(text, "\xFF\xFE", 2) || !memcmp(text, "\xFE\xFF", 2)))
 		return tarn_fail(TARN_EINVAL, "%s:1:1: the file is UTF-16; save it as UTF-8", name);
 	size_t mark = bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
@@ -387,6 +387,7 @@ enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, st
 	if (!reader)
 		return TARN_ENOMEM;
 	reader->arena = arena;
+	reader->max_nodes = max_nodes;
 	reader->name = host_arena_text(arena, name);
 	reader->text = text + mark;
 	reader->bytes = bytes - mark;
@@ -403,12 +404,19 @@ enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, st
 	return st;
 }
 
+enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, struct host_arena *arena,
+			    struct yaml_node **root)
+{
+	return parse(text, bytes, name, YAML_MAX_NODES, YAML_MAX_BYTES, arena, root);
+}
+
 /* The whole file; one byte more than the limit is enough to see that it is too long. */
-static enum tarn_status read_file(FILE *file, const char *path, struct host_arena *arena, char **text, size_t *bytes)
+static enum tarn_status read_file(FILE *file, const char *path, size_t max_bytes, struct host_arena *arena, char **text,
+				  size_t *bytes)
 {
 	size_t capacity = 0, used = 0;
 	char *buffer = NULL;
-	while (used <= YAML_MAX_BYTES) {
+	while (used <= max_bytes) {
 		buffer = host_arena_grow(arena, buffer, &capacity, used + 65536, 1);
 		if (!buffer)
 			return TARN_ENOMEM;
@@ -446,16 +454,22 @@ static enum tarn_status refuse_foreign(const char *path, const char *text, size_
 	return TARN_OK;
 }
 
-enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct yaml_node **root)
+enum tarn_status yaml_load_large(const char *path, uint32_t max_nodes, size_t max_bytes, struct host_arena *arena,
+				 struct yaml_node **root)
 {
 	FILE *file = fopen(path, "rb");
 	if (!file)
 		return tarn_fail(TARN_EIO, "%s: cannot open: %s", path, strerror(errno));
 	char *text = NULL;
 	size_t bytes = 0;
-	enum tarn_status st = read_file(file, path, arena, &text, &bytes);
+	enum tarn_status st = read_file(file, path, max_bytes, arena, &text, &bytes);
 	fclose(file);
 	if (!st)
 		st = refuse_foreign(path, text, bytes);
-	return st ? st : yaml_parse(text, bytes, path, arena, root);
+	return st ? st : parse(text, bytes, path, max_nodes, max_bytes, arena, root);
+}
+
+enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct yaml_node **root)
+{
+	return yaml_load_large(path, YAML_MAX_NODES, YAML_MAX_BYTES, arena, root);
 }

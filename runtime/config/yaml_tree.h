@@ -41,6 +41,9 @@ struct yaml_node {
 
 /* Reads the file; *root is owned by the arena. TARN_EIO when it cannot be opened, TARN_EINVAL otherwise. */
 enum tarn_status yaml_load(const char *path, struct host_arena *arena, struct yaml_node **root);
+/* The same for files that a program wrote, with up to so many values and bytes. */
+enum tarn_status yaml_load_large(const char *path, uint32_t max_nodes, size_t max_bytes, struct host_arena *arena,
+				 struct yaml_node **root);
 /* The same from memory; `name` stands for the file in messages. */
 enum tarn_status yaml_parse(const char *text, size_t bytes, const char *name, struct host_arena *arena,
 			    struct yaml_node **root);

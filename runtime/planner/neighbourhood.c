@@ -7,13 +7,18 @@
 #define FREE_NONE UINT32_MAX
 /* Stages of one sweep; a neighbourhood that needs more is skipped. */
 #define STAGES 4096u
+/* In from[]: the free op of the stage ran. */
+#define RAN ((uint16_t)0x8000)
 
-enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *timeline, struct host_arena *arena)
+enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *timeline, uint32_t most_bits,
+				    struct host_arena *arena)
 {
 	const struct dependence *d = timeline->dependence;
 	uint32_t capacity = timeline->capacity;
 	/* Short schedules make few stages: each slot has one and one more for each free op. */
-	uint32_t room = capacity < STAGES / (FREE_BITS + 1) ? capacity * (FREE_BITS + 1) : STAGES;
+	uint32_t room = capacity < STAGES / (most_bits + 1) ? capacity * (most_bits + 1) : STAGES;
+	/* Sweeps over large sets have room for fewer stages. */
+	uint32_t from_room = most_bits > 8 ? room << (most_bits - 2) : room << most_bits;
 	*h = (struct neighbourhood){
 		.dependence = d,
 		.timeline = timeline,
@@ -23,8 +28,8 @@ enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *ti
 		.interesting = HOST_ARRAY(arena, capacity, uint8_t),
 		.base = HOST_ARRAY(arena, (size_t)capacity + 1, double),
 		.available = HOST_ARRAY(arena, capacity, uint32_t),
-		.from = host_arena_alloc(arena, room, sizeof *h->from),
-		.ran = host_arena_alloc(arena, room, sizeof *h->ran),
+		.from = HOST_ARRAY(arena, from_room, uint16_t),
+		.from_room = from_room,
 		.stage_op = HOST_ARRAY(arena, room, uint32_t),
 		.stage_slot = HOST_ARRAY(arena, room, uint32_t),
 		.stage_room = room,
@@ -32,9 +37,9 @@ enum tarn_status neighbourhood_init(struct neighbourhood *h, struct timeline *ti
 		.insert_op = HOST_ARRAY(arena, room, uint32_t),
 	};
 	for (uint32_t state = 0; state < FREE_STATES; state++)
-		h->identity[state] = (uint8_t)state;
+		h->identity[state] = (uint16_t)state;
 	return h->free_index && h->bit_index && h->slot && h->interesting && h->base && h->available && h->from &&
-			       h->ran && h->stage_op && h->stage_slot && h->insert_before && h->insert_op
+			       h->stage_op && h->stage_slot && h->insert_before && h->insert_op
 		       ? TARN_OK
 		       : TARN_ENOMEM;
 }
@@ -244,21 +249,20 @@ static double penalty_of(const struct neighbourhood *h, double bytes)
 /* Ends a stage: values may be dropped at any time, so each state is as cheap as its supersets. */
 static void end_stage(struct neighbourhood *h, uint32_t free_op, uint32_t slot)
 {
-	uint8_t *from = h->from[h->stages], *ran = h->ran[h->stages];
+	uint16_t *from = h->from + ((size_t)h->stages << h->bits);
 	uint32_t states = 1u << h->bits;
 	for (uint32_t b = 0; b < h->bits; b++) {
 		uint32_t bit = 1u << b;
 		if (h->must_have & bit)
 			continue;
-		for (uint32_t high = bit; high < states; high = (high + 1) | bit) {
-			uint32_t low = high ^ bit;
-			if (h->cost[high] < h->cost[low]) {
-				h->cost[low] = h->cost[high];
-				from[low] = from[high];
-				ran[low] = ran[high];
-			}
-		}
+		for (uint32_t block = 0; block < states; block += 2 * bit)
+			for (uint32_t low = block; low < block + bit; low++)
+				if (h->cost[low + bit] < h->cost[low]) {
+					h->cost[low] = h->cost[low + bit];
+					from[low] = from[low + bit];
+				}
 	}
+	h->work += states * h->bits / 2;
 	h->stage_op[h->stages] = free_op;
 	h->stage_slot[h->stages++] = slot;
 }
@@ -266,8 +270,8 @@ static void end_stage(struct neighbourhood *h, uint32_t free_op, uint32_t slot)
 static void begin_stage(struct neighbourhood *h)
 {
 	uint32_t states = 1u << h->bits;
-	memcpy(h->from[h->stages], h->identity, states);
-	memset(h->ran[h->stages], 0, states);
+	memcpy(h->from + ((size_t)h->stages << h->bits), h->identity, states * sizeof *h->from);
+	h->work += states;
 	h->relaxed = false;
 }
 
@@ -276,8 +280,7 @@ static void relax(struct neighbourhood *h, uint32_t from, uint32_t to, double co
 	if (cost >= h->cost[to])
 		return;
 	h->cost[to] = cost;
-	h->from[h->stages][to] = (uint8_t)from;
-	h->ran[h->stages][to] = 1;
+	h->from[((size_t)h->stages << h->bits) + to] = (uint16_t)from | RAN;
 	h->relaxed = true;
 }
 
@@ -383,7 +386,8 @@ static bool sweep(struct neighbourhood *h)
 	h->stages = 0;
 	for (uint32_t k = 0; k < h->slots; k++) {
 		uint32_t s = h->slot[k];
-		if (h->stages + h->frees + 1 > h->stage_room)
+		if (h->stages + h->frees + 1 > h->stage_room ||
+		    (size_t)(h->stages + h->frees + 1) << h->bits > h->from_room)
 			return false;
 		if (k)
 			pass_steps(h, h->slot[k - 1] + 1, s);
@@ -402,11 +406,12 @@ static void trace_back(struct neighbourhood *h)
 	uint32_t state = h->must_have;
 	h->inserts = 0;
 	for (uint32_t stage = h->stages; stage-- > 0;) {
-		if (h->stage_op[stage] != FREE_NONE && h->ran[stage][state]) {
+		uint16_t from = h->from[((size_t)stage << h->bits) + state];
+		if (h->stage_op[stage] != FREE_NONE && from & RAN) {
 			h->insert_before[h->inserts] = h->stage_slot[stage];
 			h->insert_op[h->inserts++] = h->free[h->stage_op[stage]].op;
 		}
-		state = h->from[stage][state];
+		state = from & (uint16_t)~RAN;
 	}
 }
 

@@ -12,7 +12,7 @@
 
 #include "planner/dependence.h"
 
-#define FREE_BITS 8u /* at most; states are bytes */
+#define FREE_BITS 12u /* at most */
 #define FREE_STATES (1u << FREE_BITS)
 
 struct timeline {
@@ -66,16 +66,17 @@ struct neighbourhood {
 	double *base;          /* [steps]: bytes without the free values */
 	uint32_t *available;   /* [slots]: free ops whose frozen inputs are live */
 	double cost[FREE_STATES];
-	uint8_t identity[FREE_STATES];
-	uint8_t (*from)[FREE_STATES];    /* [stages]: state before */
-	uint8_t (*ran)[FREE_STATES];     /* [stages]: did the free op of the stage run? */
+	uint16_t identity[FREE_STATES];
+	uint16_t *from;                  /* [stages << bits]: state before; RAN: and the free op of the stage ran */
 	uint32_t *stage_op, *stage_slot; /* [stages]: free op, if one could run; slot */
-	uint32_t stages, stage_room;
+	uint32_t stages, stage_room, from_room;
+	uint64_t work;                                /* states looked at so far */
 	bool relaxed;                                 /* the present stage made some state cheaper */
 	uint32_t *insert_before, *insert_op, inserts; /* what was found, latest first */
 };
 
-enum tarn_status neighbourhood_init(struct neighbourhood *hood, struct timeline *timeline, struct host_arena *arena);
+enum tarn_status neighbourhood_init(struct neighbourhood *hood, struct timeline *timeline, uint32_t most_bits,
+				    struct host_arena *arena);
 
 /* Empties the set, which may grow to `bit_limit` bits; adds an op, with its outputs, if it may be freed and there is
  * room. */

@@ -1,6 +1,7 @@
 /* optimize.c - many starts, then polishing and search. */
 #include "planner/optimize.h"
 
+#include "planner/bound.h"
 #include "planner/search.h"
 
 #include <string.h>
@@ -13,30 +14,6 @@
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 500000u
-
-/* The largest step alone: inputs, outputs and workspace, less one input that an output may take over. */
-static uint64_t largest_step(const struct dependence *d)
-{
-	const struct problem *p = d->problem;
-	uint64_t largest = 0;
-	for (uint32_t o = 0; o < p->ops; o++) {
-		if (!d->needed[o])
-			continue;
-		const struct problem_op *op = &p->op[o];
-		uint64_t bytes = op->workspace;
-		bool in_place = false;
-		for (uint32_t i = 0; i < op->inputs; i++) {
-			bytes += p->value[problem_inputs(p, o)[i]].bytes;
-			in_place |= i < 32 && op->in_place >> i & 1 && op->outputs &&
-				    p->value[problem_inputs(p, o)[i]].bytes == p->value[problem_outputs(p, o)[0]].bytes;
-		}
-		for (uint32_t i = in_place; i < op->outputs; i++)
-			bytes += p->value[problem_outputs(p, o)[i]].bytes;
-		if (bytes > largest)
-			largest = bytes;
-	}
-	return largest;
-}
 
 /*
  * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
@@ -63,9 +40,16 @@ void candidate_copy(struct candidate *to, const struct candidate *from)
 	to->time_ns = from->time_ns;
 }
 
-enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, struct host_arena *arena)
+/* Work of a long search, and bits of its largest neighbourhoods. */
+static const struct {
+	uint64_t work;
+	uint32_t most_bits;
+} efforts[] = { { 0, 8 }, { 800000000, 10 }, { 36000000000, 12 } };
+
+enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
+				struct host_arena *arena)
 {
-	*k = (struct optimizer){ .problem = problem };
+	*k = (struct optimizer){ .problem = problem, .effort = effort };
 	enum tarn_status st = dependence_find(problem, arena, &k->dependence);
 	if (st)
 		return st;
@@ -77,7 +61,7 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (st)
 		return st;
 	k->orders = memcmp(k->order[0], k->order[1], order_bytes) ? ORDERS : 1;
-	k->bound = largest_step(&k->dependence);
+	k->bound = bound_peak(&k->dependence);
 	k->max_steps = step_limit(k->dependence.needed_ops);
 	for (uint32_t o = 0; o < problem->ops; o++)
 		k->any_forward |= problem->op[o].forward;
@@ -88,7 +72,7 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (!st)
 		st = polisher_init(&k->polisher, &k->meter, arena);
 	if (!st)
-		st = search_init(&k->dependence, &k->meter, &k->polisher, arena, &k->search);
+		st = search_init(&k->dependence, &k->meter, &k->polisher, efforts[effort].most_bits, arena, &k->search);
 	if (!st)
 		st = candidate_init(&k->trial, k, arena);
 	if (!st)
@@ -130,13 +114,35 @@ bool optimizer_replay(struct optimizer *k, uint32_t order, const struct replay_o
 /* Ways to weigh what is given up; none is best everywhere. */
 struct start {
 	double bytes_power, distance_power, noise;
-	bool forward_only;
+	bool forward_only, one_by_one;
 };
 static const struct start starts[] = {
-	{ 1, 1, 0, true },   { 1, 1, 0, false },     { 1, 2, 0, true },   { 1, 0.5, 0, true },     { 0.5, 1, 0, true },
-	{ 1, 0, 0, true },   { 1, 2, 0, false },     { 0, 1, 0, true },   { 1, 1, 0.3, true },     { 1, 1, 0.3, false },
-	{ 1, 1, 0.3, true }, { 1, 0.5, 0.5, true },  { 1, 2, 0.3, true }, { 0.5, 0.5, 0.2, true }, { 1, 1, 0.6, true },
-	{ 2, 1, 0, true },   { 0.5, 1, 0.3, false }, { 1, 0, 0.3, true },
+	{ 1, 1, 0, true, false },
+	{ 1, 1, 0, false, false },
+	{ 1, 2, 0, true, false },
+	{ 1, 0.5, 0, true, false },
+	{ 0.5, 1, 0, true, false },
+	{ 1, 0, 0, true, false },
+	{ 1, 2, 0, false, false },
+	{ 0, 1, 0, true, false },
+	{ 1, 1, 0.3, true, false },
+	{ 1, 1, 0.3, false, false },
+	{ 1, 1, 0.3, true, false },
+	{ 1, 0.5, 0.5, true, false },
+	{ 1, 2, 0.3, true, false },
+	{ 0.5, 0.5, 0.2, true, false },
+	{ 1, 1, 0.6, true, false },
+	{ 2, 1, 0, true, false },
+	{ 0.5, 1, 0.3, false, false },
+	{ 1, 0, 0.3, true, false },
+	/* Near the least memory. */
+	{ 1, 1, 0, false, true },
+	{ 1, 1, 0, true, true },
+	{ 1, 0.5, 0, false, true },
+	{ 0, 1, 0, false, true },
+	{ 1, 0, 0, false, true },
+	{ 1, 1, 0.3, false, true },
+	{ 1, 1, 0.6, false, true },
 };
 #define STARTS (sizeof starts / sizeof *starts)
 /* Problems with more ops than this get fewer and shorter replays. */
@@ -151,6 +157,7 @@ static struct replay_options options_of(const struct optimizer *k, uint32_t i, u
 		.policy = REPLAY_BUDGET,
 		.budget = budget,
 		.forward_only = start->forward_only,
+		.one_by_one = start->one_by_one,
 		.bytes_power = start->bytes_power,
 		.distance_power = start->distance_power,
 		.noise = start->noise,
@@ -252,6 +259,19 @@ bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint6
 	struct search_goal goal = { .limit = limit, .rounds = search_rounds(k) / share, .seed = seed };
 	candidate_copy(&k->other, c);
 	if (!search_run(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
+		return false;
+	candidate_copy(c, &k->other);
+	return true;
+}
+
+bool optimizer_search_long(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, uint64_t enough_time,
+			   struct candidate *c)
+{
+	struct search_goal goal = {
+		.limit = limit, .work = efforts[k->effort].work / share, .seed = seed, .enough_time = enough_time
+	};
+	candidate_copy(&k->other, c);
+	if (!search_long(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
 		return false;
 	candidate_copy(c, &k->other);
 	return true;

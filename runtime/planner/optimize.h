@@ -34,9 +34,12 @@ struct optimizer {
 	struct search *search;
 	struct candidate trial, other; /* scratch */
 	uint64_t replay_work;          /* steps replayed so far by the present question */
+	uint32_t effort;               /* enum planner_effort */
 };
 
-enum tarn_status optimizer_init(struct optimizer *optimizer, const struct problem *problem, struct host_arena *arena);
+/* `effort`: enum planner_effort. */
+enum tarn_status optimizer_init(struct optimizer *optimizer, const struct problem *problem, uint32_t effort,
+				struct host_arena *arena);
 enum tarn_status candidate_init(struct candidate *candidate, const struct optimizer *optimizer,
 				struct host_arena *arena);
 void candidate_copy(struct candidate *to, const struct candidate *from);
@@ -64,5 +67,9 @@ void optimizer_least_time(struct optimizer *optimizer, uint64_t limit, bool quic
  * the limit. Does one `share`-th of the usual rounds.
  */
 bool optimizer_search(struct optimizer *optimizer, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c);
+
+/* The same with all the work of the effort, or one `share`-th; ends early at a schedule as fast as `enough_time`. */
+bool optimizer_search_long(struct optimizer *optimizer, uint64_t limit, uint32_t share, uint64_t seed,
+			   uint64_t enough_time, struct candidate *c);
 
 #endif

@@ -2,6 +2,7 @@
 #include "planner/planner.h"
 
 #include "base/bytes.h"
+#include "planner/exact.h"
 #include "planner/optimize.h"
 #include "planner/strategies.h"
 
@@ -17,13 +18,21 @@
 #define LOWER_ROUNDS 8u
 /* And how often in vain for the smallest step down before it is left alone. */
 #define LEAST_CUT_FAILURES 3u
+/* Long searches for a lower peak, which share the work of one. */
+#define LONG_LOWER_ROUNDS 12u
+/* Each of several starts gets one so-manieth of the work of a long search. */
+#define LONG_START_SHARE 6u
+/* Ops of a problem that is searched from one start alone. */
+#define MANY_OPS 500u
 
 struct planning {
 	const struct planner_request *request;
 	struct optimizer optimizer;
 	struct host_arena *scratch;
-	struct candidate none, least, best, trial;
+	struct candidate none, least, best, trial, first;
+	uint64_t exact_work; /* moves that exact searches may still try */
 	uint64_t none_height, least_height;
+	bool least_known; /* least holds the schedule with the least height found */
 	struct planner_result *result;
 };
 
@@ -36,6 +45,10 @@ static uint32_t pack_effort(uint32_t buffers)
 /* Height of a schedule's packing; *goal: high enough to stop at. */
 static enum tarn_status height_of(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
 {
+	if (k->request->sum_of_bytes) {
+		*height = c->peak_bytes;
+		return TARN_OK;
+	}
 	struct host_mark mark = host_arena_mark(k->scratch);
 	struct schedule schedule = { .step = c->step, .steps = c->steps };
 	struct expansion expansion;
@@ -64,6 +77,10 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	enum tarn_status st = schedule_expand(k->request->problem, &r->schedule, arena, &r->expansion);
 	if (st)
 		return st;
+	r->time_ns = r->expansion.time_ns;
+	r->height = r->expansion.peak_bytes;
+	if (k->request->sum_of_bytes)
+		return TARN_OK;
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
@@ -75,7 +92,6 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	if (!st && r->height > budget)
 		st = pack_buffers(r->expansion.buffer, r->expansion.buffers, budget, effort, k->scratch, r->offset,
 				  &r->height, &load);
-	r->time_ns = r->expansion.time_ns;
 	return st;
 }
 
@@ -173,6 +189,105 @@ static enum tarn_status take_known(struct planning *k)
 	return st ? st : take_if_it_fits(k, &height);
 }
 
+/* Limits of the exact search by effort: states, and moves tried. */
+static const struct {
+	uint32_t states;
+	uint64_t work, bisection_work;
+} exact_limits[] = { { 0, 0, 0 }, { 300000, 3000000, 16000000 }, { 6000000, 100000000, 200000000 } };
+
+/*
+ * Small problems: the fastest schedule, or any, within a limit and faster than k->trial.time_ns, into the trial.
+ * *found, *proved: there is none beside.
+ */
+static enum tarn_status search_exactly(struct planning *k, uint64_t limit, uint32_t any_schedule, bool *found,
+				       bool *proved, uint64_t *bound)
+{
+	struct optimizer *optimizer = &k->optimizer;
+	uint32_t effort = k->request->effort;
+	*found = *proved = false;
+	*bound = 0;
+	if (effort == EFFORT_FAST || !exact_applies(&optimizer->dependence))
+		return TARN_OK;
+	struct exact_request request = { .dependence = &optimizer->dependence,
+					 .limit = limit,
+					 .any_schedule = any_schedule,
+					 .upper_time = k->trial.time_ns,
+					 .max_states = exact_limits[effort].states,
+					 .max_work = k->exact_work,
+					 .max_steps = optimizer->max_steps };
+	struct exact_result result;
+	enum tarn_status st = exact_search(&request, k->scratch, k->trial.step, &result);
+	if (st)
+		return st;
+	k->exact_work -= result.work < k->exact_work ? result.work : k->exact_work;
+	*found = result.found;
+	*proved = !result.gave_up;
+	*bound = result.bound;
+	if (!result.found)
+		return TARN_OK;
+	struct schedule schedule = { k->trial.step, result.steps };
+	k->trial.steps = result.steps;
+	return schedule_measure(k->request->problem, &schedule, k->scratch, &k->trial.peak_bytes, &k->trial.time_ns);
+}
+
+/* The trial's time is the best's; its steps are scratch. *done: the best is proved to be the fastest. */
+static enum tarn_status improve_exactly(struct planning *k, bool *done)
+{
+	bool found;
+	uint64_t height, bound;
+	k->trial.time_ns = k->best.time_ns;
+	k->exact_work = exact_limits[k->request->effort].work;
+	enum tarn_status st = search_exactly(k, k->request->budget, 0, &found, done, &bound);
+	if (st)
+		return st;
+	if (found)
+		st = take_if_it_fits(k, &height);
+	/* What is packed may need more than the sum: then the proof holds for the sum alone. */
+	*done &= !found || k->best.time_ns == bound;
+	k->result->bound_ns = bound;
+	k->result->infeasible = *done && !k->best.steps;
+	return st;
+}
+
+/* A long search from `from`, whose packing may not fit: then again below a smaller sum of live bytes. */
+static enum tarn_status search_from(struct planning *k, const struct candidate *from, uint32_t share, uint64_t seed)
+{
+	uint64_t budget = k->request->budget, limit = budget, height;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		candidate_copy(&k->trial, from);
+		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 * share : share, seed + attempt,
+					   k->request->enough_time, &k->trial))
+			break;
+		st = take_if_it_fits(k, &height);
+		if (st || height <= budget || limit <= height - budget)
+			break;
+		limit -= height - budget;
+	}
+	return st;
+}
+
+/* With more effort: the exact search, then long searches from several starts, then one from the best. */
+static enum tarn_status search_on(struct planning *k)
+{
+	const struct candidate *start[] = { &k->none, &k->first, &k->least };
+	bool done;
+	enum tarn_status st = improve_exactly(k, &done);
+	if (st || done)
+		return st;
+	candidate_copy(&k->first, &k->best);
+	/* Long schedules need most of the work for one start: keeping all, which the search repairs itself. */
+	bool many = k->optimizer.dependence.needed_ops > MANY_OPS;
+	for (uint32_t i = 0; !st && i < (many ? 1 : sizeof start / sizeof *start); i++)
+		if (start[i]->steps && (start[i] != &k->least || k->least_known))
+			st = search_from(k, start[i], many ? 2 : LONG_START_SHARE, k->request->seed + i);
+	if (!st && k->best.steps) {
+		candidate_copy(&k->first, &k->best);
+		st = search_from(k, &k->first, 2, k->request->seed + 3);
+	}
+	return st;
+}
+
 /*
  * The least time whose packing fits the budget. When a packing is too high, replays and search go on below a smaller
  * sum of live bytes.
@@ -184,13 +299,20 @@ static enum tarn_status plan_auto(struct planning *k)
 		candidate_copy(&k->best, &k->none);
 		return TARN_OK;
 	}
-	candidate_copy(&k->best, &k->least);
-	enum tarn_status st = take_known(k);
-	if (!st)
+	enum tarn_status st = TARN_OK;
+	k->best.steps = 0;
+	k->best.time_ns = UINT64_MAX;
+	if (k->least_height <= budget)
+		candidate_copy(&k->best, &k->least);
+	st = take_known(k);
+	if (!st && k->least_known)
 		st = climb_ladder(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
-		candidate_copy(&k->trial, &k->best);
+		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
+		k->trial.time_ns = k->best.time_ns;
 		optimizer_least_time(&k->optimizer, limit, attempt > 0, &k->trial);
+		if (k->trial.time_ns == UINT64_MAX)
+			break;
 		st = take_if_it_fits(k, &height);
 		if (st || k->trial.time_ns == k->optimizer.dependence.base_time_ns ||
 		    !optimizer_search(&k->optimizer, limit, attempt ? 4 : 1, attempt, &k->trial))
@@ -200,6 +322,9 @@ static enum tarn_status plan_auto(struct planning *k)
 			break;
 		limit -= height - budget;
 	}
+	/* Without a schedule to begin with, the search for less memory comes first. */
+	if (!st && k->request->effort > EFFORT_FAST && (k->best.steps || k->least_known))
+		st = search_on(k);
 	return st;
 }
 
@@ -253,22 +378,101 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
-/* What keeping all takes, and the least height that can be found: functions of the problem alone. */
+/* A question of the bisection may take one so-manieth of its work. */
+#define BISECTION_SHARE 8u
+
+/*
+ * Small problems: bisects between what is proved and what was found. Where the exact search cannot tell, the bisection
+ * goes on above.
+ */
+static enum tarn_status lower_exactly(struct planning *k)
+{
+	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1, bound;
+	uint64_t proved_low = k->optimizer.bound, low = proved_low,
+		 work = exact_limits[k->request->effort].bisection_work;
+	bool found, proved;
+	enum tarn_status st = TARN_OK;
+	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
+		return TARN_OK;
+	/* All peaks are multiples of the grain. */
+	while (!st && low < k->least.peak_bytes && work) {
+		/* The bound itself first. Low limits are quick to decide. */
+		uint64_t limit =
+			low + (low == k->optimizer.bound ? 0 : (k->least.peak_bytes - low) / grain / 4 * grain);
+		if (limit >= k->least.peak_bytes)
+			break;
+		uint64_t share = exact_limits[k->request->effort].bisection_work / BISECTION_SHARE;
+		uint64_t before = k->exact_work = share < work ? share : work;
+		st = search_exactly(k, limit, EXACT_NEAREST, &found, &proved, &bound);
+		work -= before - k->exact_work;
+		if (!st && !found && !proved) {
+			before = k->exact_work = share < work ? share : work;
+			st = search_exactly(k, limit, EXACT_FASTEST, &found, &proved, &bound);
+			work -= before - k->exact_work;
+		}
+		if (st)
+			return st;
+		if (found)
+			st = take_if_lower(k);
+		if (found && k->least.peak_bytes > limit)
+			break;
+		if (!found)
+			low = limit + grain;
+		/* What does not fit a limit fits none below it. */
+		if (!found && proved)
+			proved_low = low;
+	}
+	k->result->least_bound = proved_low;
+	return st;
+}
+
+/* With more effort: from the least peak down by long searches, each for a little less. */
+static enum tarn_status lower_by_long_search(struct planning *k)
+{
+	uint64_t bound = k->result->least_bound, grain = common_divisor_of_sizes(k->request->problem);
+	uint64_t cut = (k->least.peak_bytes - bound) / 8;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t round = 0; !st && round < LONG_LOWER_ROUNDS && k->least.peak_bytes > bound; round++) {
+		cut = cut < grain ? grain : cut;
+		candidate_copy(&k->trial, &k->least);
+		if (optimizer_search_long(&k->optimizer, k->least.peak_bytes - cut, LONG_LOWER_ROUNDS,
+					  k->request->seed + round, UINT64_MAX, &k->trial))
+			st = take_if_lower(k);
+		else
+			cut /= 2;
+	}
+	return st;
+}
+
+static bool may_skip_least(const struct planner_request *request)
+{
+	return request->skip_least && request->strategy == STRATEGY_AUTO;
+}
+
+/* Whether less memory is of no use: only the budget is asked for, and it is met. */
+static bool low_enough(const struct planning *k)
+{
+	return may_skip_least(k->request) && k->least_height <= k->request->budget;
+}
+
+/* The least height that can be found: a function of the problem and the effort alone. */
 static enum tarn_status find_least(struct planning *k)
 {
-	optimizer_keep_all(&k->optimizer, &k->none);
-	enum tarn_status st = height_of(k, &k->none, 0, &k->none_height);
-	if (st)
-		return st;
+	enum tarn_status st;
+	k->least_known = true;
 	candidate_copy(&k->least, &k->none);
 	k->least_height = k->none_height;
 	candidate_copy(&k->trial, &k->none);
 	optimizer_least_peak(&k->optimizer, &k->trial);
 	st = take_if_lower(k);
-	if (!st)
+	if (!st && !low_enough(k))
 		st = lower_by_search(k);
-	if (!st && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
+	if (!st && !low_enough(k) && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
 		st = take_if_lower(k);
+	if (!st && !low_enough(k))
+		st = lower_exactly(k);
+	if (!st && !low_enough(k) && k->request->effort > EFFORT_FAST)
+		st = lower_by_long_search(k);
 	if (st || k->least.time_ns == k->none.time_ns)
 		return st;
 	/* The same memory for less time. */
@@ -311,21 +515,40 @@ static enum tarn_status fail_budget(uint64_t budget, uint64_t needed, const stru
 static enum tarn_status plan_steps(struct planning *k)
 {
 	const struct planner_request *request = k->request;
-	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, k->scratch);
-	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial };
+	enum tarn_status st = optimizer_init(&k->optimizer, request->problem, request->effort, k->scratch);
+	struct candidate *all[] = { &k->none, &k->least, &k->best, &k->trial, &k->first };
 	for (size_t i = 0; !st && i < sizeof all / sizeof *all; i++)
 		st = candidate_init(all[i], &k->optimizer, k->scratch);
-	if (!st)
+	if (st)
+		return st;
+	optimizer_keep_all(&k->optimizer, &k->none);
+	st = height_of(k, &k->none, 0, &k->none_height);
+	k->least_height = k->result->min_budget = UINT64_MAX;
+	k->result->least_bound = k->optimizer.bound;
+	if (!st && !may_skip_least(request))
 		st = find_least(k);
 	if (st)
 		return st;
 	k->result->base_time_ns = k->optimizer.dependence.base_time_ns;
 	k->result->none_peak = k->none.peak_bytes;
 	k->result->none_height = k->none_height;
+	if (may_skip_least(request)) {
+		st = plan_auto(k);
+		if (st || k->best.steps || !k->optimizer.dependence.needed_ops)
+			return st;
+		/* Nothing was found yet: the search for less memory may find what fits, or what does not. */
+		st = find_least(k);
+		if (st)
+			return st;
+	}
 	k->result->min_budget = k->least_height;
-	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO)
+	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO &&
+	    request->effort == EFFORT_FAST)
 		return fail_budget(request->budget, k->least_height, k->result);
-	return plan_strategy(k);
+	st = plan_strategy(k);
+	if (!st && !k->best.steps && k->optimizer.dependence.needed_ops)
+		st = fail_budget(request->budget, k->least_height, k->result);
+	return st;
 }
 
 enum tarn_status planner_run(const struct planner_request *request, struct host_arena *arena,

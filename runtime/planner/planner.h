@@ -23,10 +23,25 @@
 #include "planner/pack.h"
 #include "planner/schedule.h"
 
+/* How long the search goes on: counts of rounds, which depend on the problem alone. */
+enum planner_effort {
+	EFFORT_FAST,   /* some tens of milliseconds for a few hundred ops */
+	EFFORT_NORMAL, /* at most two seconds */
+	EFFORT_MAX,    /* at most a minute */
+	EFFORTS
+};
+
 struct planner_request {
 	const struct problem *problem;
-	uint32_t strategy;   /* enum strategy */
-	uint64_t budget;     /* bytes for buffers; UINT64_MAX: no limit */
+	uint32_t strategy;    /* enum strategy */
+	uint64_t budget;      /* bytes for buffers; UINT64_MAX: no limit */
+	uint32_t effort;      /* enum planner_effort */
+	uint64_t seed;        /* of the search */
+	uint64_t enough_time; /* a search with more effort than FAST ends at a schedule as fast as this, a proved bound
+			       */
+	bool sum_of_bytes; /* the budget is compared with the sum of live bytes: nothing is packed, there are no offsets
+			    */
+	bool skip_least;   /* AUTO: the least budget is looked for only when the budget is not met at once */
 	const uint8_t *keep; /* MANUAL: keep[value] != 0; else NULL */
 	/* AUTO: a legal schedule, or NULL. The plan is not slower than it, if its packing fits the budget. */
 	const struct schedule *known;
@@ -36,12 +51,15 @@ struct planner_result {
 	struct schedule schedule;
 	struct expansion expansion;
 	uint64_t *offset; /* [expansion.buffers], bytes from the start of the transient part of the arena */
-	uint64_t height;  /* of that packing */
+	uint64_t height;  /* of that packing; the peak of live bytes when nothing is packed */
 	uint64_t time_ns, base_time_ns; /* of the schedule; of every op once */
 	uint64_t none_peak;             /* least peak of live bytes found with each op once */
 	uint64_t none_height;           /* and its packed height */
-	uint64_t min_budget;            /* smallest height found: the smallest budget that plans */
-	bool fell_back;                 /* the strategy's own schedule saved nothing: NONE's was taken */
+	uint64_t min_budget;  /* smallest height found: the smallest budget that plans; UINT64_MAX: not looked for */
+	uint64_t bound_ns;    /* no schedule within the budget is faster; 0: nothing is proved */
+	uint64_t least_bound; /* no schedule has a lower peak of live bytes */
+	bool infeasible;      /* TARN_EBUDGET: and no schedule fits the budget, which is proved */
+	bool fell_back;       /* the strategy's own schedule saved nothing: NONE's was taken */
 };
 
 /*

@@ -15,7 +15,7 @@ static enum tarn_status check_values(const struct problem *p)
 {
 	for (uint32_t v = 0; v < p->values; v++) {
 		const struct problem_value *value = &p->value[v];
-		if (value->bytes < TARN_ALIGNMENT || value->bytes % TARN_ALIGNMENT)
+		if (!p->any_size && (value->bytes < TARN_ALIGNMENT || value->bytes % TARN_ALIGNMENT))
 			return tarn_fail(TARN_EINTERNAL,
 					 "value %u has %" PRIu64 " bytes, not a positive multiple of %" PRIu64, v,
 					 value->bytes, TARN_ALIGNMENT);
@@ -37,7 +37,7 @@ static enum tarn_status check_op(const struct problem *p, uint32_t o, uint32_t *
 	    !range_inside(op->first_output, op->outputs, p->operands) ||
 	    !range_inside(op->first_after, op->afters, p->afters))
 		return tarn_fail(TARN_EINTERNAL, "op %u: its operands lie outside the operand array", o);
-	if (op->workspace % TARN_ALIGNMENT)
+	if (!p->any_size && op->workspace % TARN_ALIGNMENT)
 		return tarn_fail(TARN_EINTERNAL, "op %u: workspace of %" PRIu64 " bytes is no multiple of %" PRIu64, o,
 				 op->workspace, TARN_ALIGNMENT);
 	for (uint32_t i = 0; i < op->inputs; i++) {

@@ -9,12 +9,13 @@
  *   - An op may run when all its input values are live. A read finds the newest instance of the value.
  *   - While an op runs, its inputs, outputs and workspace are all live; an output may take over an input's memory when
  *     in_place allows it, the sizes are equal and nothing reads the input's instance afterwards.
- *   - `once` ops run exactly once. Every other op runs at least once when `required`, else as often as wanted (also never).
+ *   - `once` ops run exactly once. Every other op runs at least once when `required`, else as often as wanted (also
+ * never).
  *   - after: all runs of the ops listed must come before this op's first run (a parameter update comes after everything
  *     that reads the parameter).
  *
- * Invariants: op numbers are a topological order (inputs are produced by smaller numbers); value.bytes and
- * workspace are multiples of TARN_ALIGNMENT; inputs of an op have no duplicates.
+ * Invariants: op numbers are a topological order (inputs are produced by smaller numbers); value.bytes (positive) and
+ * workspace are multiples of TARN_ALIGNMENT, unless `any_size`; inputs of an op have no duplicates.
  */
 #ifndef TARN_PLANNER_PROBLEM_H
 #define TARN_PLANNER_PROBLEM_H
@@ -49,6 +50,7 @@ struct problem {
 	uint32_t *operand;
 	uint32_t *after;
 	uint32_t values, ops, operands, afters;
+	bool any_size; /* sizes are any numbers, zero included: an abstract problem that is planned but never run */
 };
 
 static inline const uint32_t *problem_inputs(const struct problem *p, uint32_t op)

@@ -34,7 +34,7 @@ struct replay {
 	uint32_t *deferred;    /* updates that wait */
 	uint32_t deferred_ops;
 	uint32_t *mark, stamp; /* [ops]: visited in the current walk */
-	uint32_t *stack;
+	uint32_t *stack, *waiting;
 	uint32_t *missing;       /* ops to run before the current one */
 	double *bytes_weight;    /* [values]: bytes^b and noise */
 	double *distance_weight; /* [ops + 1]: distance^c */
@@ -72,6 +72,7 @@ enum tarn_status replay_init(const struct dependence *d, const uint32_t *order, 
 		.deferred = HOST_ARRAY(arena, p->ops, uint32_t),
 		.mark = HOST_ARRAY(arena, p->ops, uint32_t),
 		.stack = HOST_ARRAY(arena, p->ops, uint32_t),
+		.waiting = HOST_ARRAY(arena, p->ops, uint32_t),
 		.missing = HOST_ARRAY(arena, p->ops, uint32_t),
 		.bytes_weight = HOST_ARRAY(arena, p->values, double),
 		.distance_weight = HOST_ARRAY(arena, (size_t)p->ops + 1, double),
@@ -79,8 +80,8 @@ enum tarn_status replay_init(const struct dependence *d, const uint32_t *order, 
 		.known_at = HOST_ARRAY(arena, p->values, uint32_t),
 	};
 	if (!r->position || !r->read_at || !r->next_read || !r->pending || !r->slot || !r->live || !r->given_up ||
-	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->missing || !r->bytes_weight ||
-	    !r->distance_weight || !r->known_cost || !r->known_at)
+	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->waiting || !r->missing ||
+	    !r->bytes_weight || !r->distance_weight || !r->known_cost || !r->known_at)
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < d->needed_ops; k++)
 		r->position[order[k]] = k;
@@ -429,6 +430,63 @@ static bool may_close(struct replay *r, uint32_t o)
 	return true;
 }
 
+/* Makes the first missing input of the op on top of the stack its successor there; false when it may not run again. */
+static bool push_missing(struct replay *r, uint32_t *top)
+{
+	const struct problem *p = r->p;
+	uint32_t o = r->stack[*top - 1];
+	for (uint32_t i = 0; i < p->op[o].inputs; i++) {
+		uint32_t v = problem_inputs(p, o)[i], producer = p->value[v].producer;
+		if (is_live(r, v))
+			continue;
+		if (!r->ran[producer] || !can_run_again(r, producer))
+			return false;
+		r->stack[(*top)++] = producer;
+		for (uint32_t k = 0; k < p->op[producer].inputs; k++)
+			r->pending[problem_inputs(p, producer)[k]]++;
+		return true;
+	}
+	return true;
+}
+
+/* Runs what is missing for `o`, depth first: only what ops on the way to `o` read is held. */
+static bool make_inputs_one_by_one(struct replay *r, uint32_t o)
+{
+	uint32_t top = 0;
+	r->stack[top++] = o;
+	for (;;) {
+		uint32_t before = top;
+		if (!push_missing(r, &top))
+			return false;
+		if (top > before)
+			continue;
+		if (top == 1)
+			return true;
+		/* Walks inside run_op use the stack as well: what waits is kept aside. */
+		uint32_t next = r->stack[--top];
+		memcpy(r->waiting, r->stack, top * sizeof *r->stack);
+		if (!run_op(r, next))
+			return false;
+		memcpy(r->stack, r->waiting, top * sizeof *r->stack);
+	}
+}
+
+static bool make_inputs(struct replay *r, uint32_t o, uint32_t count)
+{
+	const struct problem *p = r->p;
+	if (r->options->one_by_one)
+		return make_inputs_one_by_one(r, o);
+	for (uint32_t k = 0; k < count; k++) {
+		uint32_t before = r->order[r->missing[k]];
+		for (uint32_t i = 0; i < p->op[before].inputs; i++)
+			r->pending[problem_inputs(p, before)[i]]++;
+	}
+	for (uint32_t k = 0; k < count; k++)
+		if (!run_op(r, r->order[r->missing[k]]))
+			return false;
+	return true;
+}
+
 /* The op whose turn it is: what is missing first, then the op, or it waits. */
 static bool serve(struct replay *r, uint32_t o)
 {
@@ -441,14 +499,8 @@ static bool serve(struct replay *r, uint32_t o)
 		r->pending[v]++;
 		r->next_read[v]++;
 	}
-	for (uint32_t k = 0; k < count; k++) {
-		uint32_t before = r->order[r->missing[k]];
-		for (uint32_t i = 0; i < p->op[before].inputs; i++)
-			r->pending[problem_inputs(p, before)[i]]++;
-	}
-	for (uint32_t k = 0; k < count; k++)
-		if (!run_op(r, r->order[r->missing[k]]))
-			return false;
+	if (!make_inputs(r, o, count))
+		return false;
 	if (may_close(r, o))
 		return run_op(r, o);
 	r->deferred[r->deferred_ops++] = o;

@@ -28,7 +28,9 @@ struct replay_options {
 	uint32_t policy;     /* enum replay_policy */
 	uint64_t budget;     /* bytes of live values and workspace at any step */
 	const uint8_t *keep; /* [values] or NULL: nothing is kept (REPLAY_KEEP, REPLAY_FORGET) */
-	bool forward_only;   /* only values of forward ops are given up */
+	bool one_by_one; /* missing inputs are made one after the other, each with what it needs: less memory, more runs
+			  */
+	bool forward_only; /* only values of forward ops are given up */
 	double bytes_power, distance_power;
 	double noise; /* scores are multiplied by e^(noise * u), u in [-1, 1) from `seed` */
 	uint64_t seed;

@@ -8,8 +8,22 @@
 
 /* Rounds without progress above the limit after which a byte above it costs more. */
 #define STALL_ROUNDS 30u
-/* Ops of a problem small enough for larger neighbourhoods. */
+/* Ops of a problem small enough for larger neighbourhoods in short searches. */
 #define SMALL 24u
+/* Bits of the usual neighbourhoods, which are quick, and of larger ones. */
+#define USUAL_BITS 6u
+#define LARGER_BITS 8u
+/* Ops of a problem for which larger ones cost too many rounds. */
+#define MANY_OPS 500u
+/* Rounds without progress, times ops and more, after which a long search is kicked out of its optimum. */
+#define PATIENCE 4u
+#define LEAST_PATIENCE 150u
+/* Doublings of the penalty after which a search that is above its limit is kicked. */
+#define MOST_DOUBLINGS 8u
+/* Part of the limit above which a step counts as full. */
+#define TIGHT 0.97
+/* A kick is at most so many rounds. */
+#define KICK_ROUNDS 8u
 
 struct search {
 	const struct dependence *d;
@@ -20,19 +34,25 @@ struct search {
 	uint32_t *trial, trial_steps;
 	uint64_t random;
 	double limit, penalty, objective, excess; /* of the timeline's schedule */
+	uint32_t most_bits;
+	uint32_t *best, best_steps; /* of a long search */
+	double best_time;
+	uint64_t work;
 };
 
 enum tarn_status search_init(const struct dependence *dependence, struct meter *meter, struct polisher *polisher,
-			     struct host_arena *arena, struct search **out)
+			     uint32_t most_bits, struct host_arena *arena, struct search **out)
 {
 	struct search *k = HOST_NEW(arena, struct search);
 	if (!k)
 		return TARN_ENOMEM;
-	*k = (struct search){ .d = dependence, .meter = meter, .polisher = polisher };
+	*k = (struct search){ .d = dependence, .meter = meter, .polisher = polisher, .most_bits = most_bits };
 	k->trial = HOST_ARRAY(arena, meter->capacity, uint32_t);
-	enum tarn_status st = k->trial ? timeline_init(&k->timeline, dependence, meter->capacity, arena) : TARN_ENOMEM;
+	k->best = HOST_ARRAY(arena, meter->capacity, uint32_t);
+	enum tarn_status st =
+		k->trial && k->best ? timeline_init(&k->timeline, dependence, meter->capacity, arena) : TARN_ENOMEM;
 	if (!st)
-		st = neighbourhood_init(&k->hood, &k->timeline, arena);
+		st = neighbourhood_init(&k->hood, &k->timeline, most_bits, arena);
 	*out = k;
 	return st;
 }
@@ -62,6 +82,14 @@ static bool stand_at(struct search *k, const uint32_t *step, uint32_t steps)
 	return true;
 }
 
+/* After a change of limit or penalty. */
+static void measure_again(struct search *k)
+{
+	meter_measure(k->meter, k->timeline.step, k->timeline.steps);
+	k->excess = excess_of(k, k->timeline.steps);
+	k->objective = (double)k->meter->time_ns + k->penalty * k->excess;
+}
+
 static void add_producers(struct search *k, uint32_t o)
 {
 	const struct problem *p = k->d->problem;
@@ -81,15 +109,16 @@ static void add_readers(struct search *k, uint32_t o)
 	}
 }
 
-/* A step above the limit, if there is one and `above` asks for it; else any. */
+/* A step above the limit, or one where little is free, if `above` asks for it; else any. */
 static uint32_t choose_step(struct search *k, bool above)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t chosen = random_below(&k->random, t->steps), found = 0;
-	if (!above || k->excess <= 0)
+	if (!above)
 		return chosen;
+	double least = k->excess > 0 ? k->limit : TIGHT * k->limit;
 	for (uint32_t s = 0; s < t->steps; s++)
-		if (t->live_bytes[s] > k->limit && !random_below(&k->random, ++found))
+		if (t->live_bytes[s] > least && !random_below(&k->random, ++found))
 			chosen = s;
 	return chosen;
 }
@@ -143,7 +172,7 @@ static void free_stretch(struct search *k)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t s = random_below(&k->random, t->steps), stride = 1 + random_below(&k->random, 3);
-	for (uint32_t i = 0; i < 4 * FREE_BITS && s < t->steps && k->hood.bits < k->hood.bit_limit; i++, s += stride)
+	for (uint32_t i = 0; i < 32 && s < t->steps && k->hood.bits < k->hood.bit_limit; i++, s += stride)
 		neighbourhood_add(&k->hood, t->step[s]);
 }
 
@@ -151,7 +180,7 @@ static void free_stretch(struct search *k)
 static void free_connected(struct search *k)
 {
 	uint32_t o = k->timeline.step[random_below(&k->random, k->timeline.steps)];
-	for (uint32_t i = 0; i < 3 * FREE_BITS && k->hood.bits < k->hood.bit_limit; i++) {
+	for (uint32_t i = 0; i < 24 && k->hood.bits < k->hood.bit_limit; i++) {
 		neighbourhood_add(&k->hood, o);
 		add_producers(k, o);
 		add_readers(k, o);
@@ -160,12 +189,19 @@ static void free_connected(struct search *k)
 	}
 }
 
+/* Most rounds are small and quick; some are larger, in long searches up to the largest. */
+static uint32_t choose_bits(struct search *k)
+{
+	if (k->most_bits <= LARGER_BITS)
+		return k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? LARGER_BITS : USUAL_BITS;
+	uint32_t kind = random_below(&k->random, k->d->needed_ops > MANY_OPS ? 512 : 64);
+	return kind < 1 ? k->most_bits : kind < 4 ? LARGER_BITS + 2 : kind < 16 ? LARGER_BITS : USUAL_BITS;
+}
+
 static void choose_neighbourhood(struct search *k)
 {
-	/* Most rounds are small and quick; on small problems some are larger. */
-	uint32_t usual = FREE_BITS - 2,
-		 bits = k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? FREE_BITS : usual;
-	neighbourhood_clear(&k->hood, bits);
+	uint32_t bits = choose_bits(k);
+	neighbourhood_clear(&k->hood, bits < k->most_bits ? bits : k->most_bits);
 	switch (random_below(&k->random, 5)) {
 	case 0:
 	case 1:
@@ -182,50 +218,179 @@ static void choose_neighbourhood(struct search *k)
 	}
 }
 
+/* Solves a neighbourhood; the trial is measured. False when there is nothing new. */
+static bool try_neighbourhood(struct search *k)
+{
+	k->hood.limit_bytes = k->limit;
+	k->hood.penalty = k->penalty;
+	k->work += 6 * (uint64_t)k->timeline.steps;
+	if (!k->hood.frees || !neighbourhood_solve(&k->hood, k->trial, &k->trial_steps))
+		return false;
+	k->work += 24 * (uint64_t)k->timeline.steps;
+	polish_useless_runs(k->polisher, k->trial, &k->trial_steps);
+	return meter_measure(k->meter, k->trial, k->trial_steps);
+}
+
 /* One round. True when the schedule got better, not only different. */
 static bool improve(struct search *k)
 {
 	choose_neighbourhood(k);
-	if (!k->hood.frees)
-		return false;
-	k->hood.limit_bytes = k->limit;
-	k->hood.penalty = k->penalty;
-	if (!neighbourhood_solve(&k->hood, k->trial, &k->trial_steps))
-		return false;
-	polish_useless_runs(k->polisher, k->trial, &k->trial_steps);
-	if (!meter_measure(k->meter, k->trial, k->trial_steps))
+	if (!try_neighbourhood(k))
 		return false;
 	double objective = (double)k->meter->time_ns + k->penalty * excess_of(k, k->trial_steps);
 	double before = k->objective;
 	return objective <= before && stand_at(k, k->trial, k->trial_steps) && objective < before;
 }
 
-bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step, uint32_t *steps)
+/*
+ * Rounds until the excess is gone or the work is spent. To get below the limit is worth twice the time of a step; more,
+ * while rounds make no progress.
+ */
+struct descent {
+	uint32_t stall, doublings;
+	bool within;
+};
+
+static void begin_descent(struct search *k, struct descent *descent)
+{
+	*descent = (struct descent){ 0 };
+	k->penalty = k->excess > 0 ? 2 * ((double)k->d->base_time_ns + 1) / k->excess : 0;
+	k->objective += k->penalty * k->excess;
+}
+
+static void descend(struct search *k, struct descent *descent)
+{
+	if (k->excess <= 0 && !descent->within) {
+		/* From here on nothing above the limit is taken. */
+		descent->within = true;
+		k->penalty = 1e12;
+	}
+	descent->stall = improve(k) ? 0 : descent->stall + 1;
+	if (k->excess > 0 && descent->stall > STALL_ROUNDS) {
+		descent->stall = 0;
+		descent->doublings++;
+		k->objective += k->penalty * k->excess;
+		k->penalty *= 2;
+	}
+}
+
+static bool begin(struct search *k, const struct search_goal *goal, const uint32_t *step, uint32_t steps)
 {
 	k->random = random_start(goal->seed);
 	k->limit = (double)goal->limit;
 	k->penalty = 0;
-	bool within = false;
-	if (!*steps || !stand_at(k, step, *steps))
-		return false;
-	/* To get below the limit is worth twice the time of a step; more, while rounds make no progress. */
-	if (k->excess > 0)
-		k->penalty = 2 * ((double)k->d->base_time_ns + 1) / k->excess;
-	k->objective += k->penalty * k->excess;
-	for (uint32_t round = 0, stall = 0; round < goal->rounds; round++) {
-		if (k->excess <= 0 && !within) {
-			/* From here on nothing above the limit is taken. */
-			within = true;
-			k->penalty = 1e12;
-		}
-		stall = improve(k) ? 0 : stall + 1;
-		if (k->excess > 0 && stall > STALL_ROUNDS) {
-			stall = 0;
-			k->objective += k->penalty * k->excess;
-			k->penalty *= 2;
-		}
-	}
+	return steps && stand_at(k, step, steps);
+}
+
+static bool end(struct search *k, uint32_t *step, uint32_t *steps)
+{
 	memcpy(step, k->timeline.step, k->timeline.steps * sizeof *step);
 	*steps = k->timeline.steps;
 	return k->excess <= 0;
+}
+
+bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step, uint32_t *steps)
+{
+	struct descent descent;
+	if (!begin(k, goal, step, *steps))
+		return false;
+	begin_descent(k, &descent);
+	for (uint32_t round = 0; round < goal->rounds; round++)
+		descend(k, &descent);
+	return end(k, step, steps);
+}
+
+static void keep_best(struct search *k)
+{
+	k->best_time = k->objective;
+	k->best_steps = k->timeline.steps;
+	memcpy(k->best, k->timeline.step, k->timeline.steps * sizeof *k->best);
+}
+
+/* A factor between 1 / (1 + strength) and 1 + strength. */
+static double random_factor(struct search *k, double strength)
+{
+	double factor = 1 + strength * random_below(&k->random, 1000) / 1000;
+	return random_below(&k->random, 2) ? factor : 1 / factor;
+}
+
+/*
+ * A few rounds whose costs are wrong: whatever they say is taken, as long as it is within the limit or any excess will
+ * do. That leaves the optimum for schedules that are nearly as good.
+ */
+static void kick_costs(struct search *k, bool any_excess)
+{
+	uint32_t rounds = 1 + random_below(&k->random, KICK_ROUNDS);
+	double strength = 0.2 + random_below(&k->random, 1000) / 500.0;
+	for (uint32_t round = 0; round < rounds; round++) {
+		choose_neighbourhood(k);
+		for (uint32_t i = 0; i < k->hood.frees; i++)
+			k->hood.free[i].cost *= random_factor(k, strength);
+		if (try_neighbourhood(k) && (any_excess || excess_of(k, k->trial_steps) <= 0))
+			stand_at(k, k->trial, k->trial_steps);
+	}
+}
+
+/* A few rounds under a higher limit, then back below the right one. False when that fails. */
+static bool kick_limit(struct search *k, const struct search_goal *goal)
+{
+	uint32_t rounds = 4 + random_below(&k->random, 8 * KICK_ROUNDS);
+	struct descent descent;
+	k->limit *= 1 + (1 + random_below(&k->random, 100)) / 1000.0;
+	k->penalty = 1e12;
+	for (uint32_t round = 0; round < rounds; round++)
+		improve(k);
+	k->limit = (double)goal->limit;
+	k->penalty = 0;
+	measure_again(k);
+	begin_descent(k, &descent);
+	for (uint32_t round = 0; round < 40 * STALL_ROUNDS && k->excess > 0; round++)
+		descend(k, &descent);
+	k->penalty = 1e12;
+	measure_again(k);
+	return k->excess <= 0;
+}
+
+/* Back to the best, mostly, and away from it. */
+static void kick(struct search *k, const struct search_goal *goal)
+{
+	if (k->objective > 1.02 * k->best_time || random_below(&k->random, 2))
+		stand_at(k, k->best, k->best_steps);
+	if (random_below(&k->random, 3))
+		kick_costs(k, false);
+	else if (!kick_limit(k, goal))
+		stand_at(k, k->best, k->best_steps);
+}
+
+bool search_long(struct search *k, const struct search_goal *goal, uint32_t *step, uint32_t *steps)
+{
+	struct descent descent;
+	k->work = k->hood.work = 0;
+	if (!begin(k, goal, step, *steps))
+		return false;
+	begin_descent(k, &descent);
+	while (!descent.within && k->work + k->hood.work < goal->work) {
+		descend(k, &descent);
+		if (descent.doublings < MOST_DOUBLINGS || k->excess <= 0)
+			continue;
+		k->penalty = ((double)k->d->base_time_ns + 1) / k->excess;
+		kick_costs(k, true);
+		begin_descent(k, &descent);
+	}
+	if (!descent.within)
+		return end(k, step, steps);
+	keep_best(k);
+	uint32_t patience = LEAST_PATIENCE + PATIENCE * k->d->needed_ops;
+	while (k->work + k->hood.work < goal->work && k->best_time > (double)goal->enough_time) {
+		descend(k, &descent);
+		if (k->objective < k->best_time)
+			keep_best(k);
+		if (descent.stall > patience) {
+			kick(k, goal);
+			descent.stall = 0;
+		}
+	}
+	memcpy(step, k->best, k->best_steps * sizeof *step);
+	*steps = k->best_steps;
+	return true;
 }

@@ -453,3 +453,45 @@ struct problem *recurrent_problem(struct host_arena *arena, uint32_t steps)
 		add_after(&b, reader[i]);
 	return b.p;
 }
+
+struct problem *random_training_problem(struct host_arena *arena, struct testing_random *random, uint32_t layers)
+{
+	struct builder b = builder_new(arena);
+	uint32_t *made = must(HOST_ARRAY(arena, layers, uint32_t)), *gradient = must(HOST_ARRAY(arena, layers, uint32_t));
+	uint32_t reach = testing_between(random, 1, 3), first[16], inputs;
+	b.p->any_size = true;
+	for (uint32_t i = 0; i < layers; i++) {
+		add_op(&b, testing_between(random, 0, 20), true)->workspace = testing_between(random, 0, 3);
+		inputs = i ? testing_between(random, 1, 2) : 0;
+		for (uint32_t k = 0; k < inputs; k++)
+			add_input(&b, made[i - 1 - testing_between(random, 0, (i < reach ? i : reach) - 1)]);
+		if (i && i + 1 < layers && testing_between(random, 0, 1))
+			add_input(&b, made[i - 1]);
+		made[i] = add_output(&b, testing_between(random, 1, 9));
+	}
+	/* The gradient of a layer reads those of its readers, the layer's inputs and, sometimes, the layer itself. */
+	for (uint32_t i = layers; i-- > 0;) {
+		uint32_t forward_inputs = b.p->op[i].inputs;
+		for (uint32_t k = 0; k < forward_inputs; k++)
+			first[k] = problem_inputs(b.p, i)[k];
+		add_op(&b, testing_between(random, 0, 25), false);
+		bool last = true;
+		for (uint32_t j = i + 1; j < layers; j++)
+			for (uint32_t k = 0; k < b.p->op[j].inputs; k++)
+				if (problem_inputs(b.p, j)[k] == made[i]) {
+					add_input(&b, gradient[j]);
+					last = false;
+				}
+		for (uint32_t k = 0; k < forward_inputs; k++)
+			add_input(&b, first[k]);
+		if (last || testing_between(random, 0, 1))
+			add_input(&b, made[i]);
+		if (!i) {
+			b.p->op[b.p->ops - 1].required = true;
+			b.p->op[b.p->ops - 1].workspace = testing_between(random, 0, 9);
+		} else {
+			gradient[i] = add_output(&b, testing_between(random, 1, 9));
+		}
+	}
+	return b.p;
+}

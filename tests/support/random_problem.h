@@ -15,6 +15,12 @@
  */
 struct problem *random_problem(struct host_arena *arena, struct testing_random *random, uint32_t ops);
 
+/*
+ * An abstract training step: `layers` forward ops (at most 16) that read one to three of the layers shortly before, and
+ * as many gradients, of which the last must run. Small sizes of any number, nothing in place.
+ */
+struct problem *random_training_problem(struct host_arena *arena, struct testing_random *random, uint32_t layers);
+
 /* n equal stages of `bytes` each; parameters get updates when `updates`. */
 struct problem *chain_problem(struct host_arena *arena, uint32_t stages, uint64_t bytes, bool updates);
 /* CIFAR ResNet with 6 * blocks + 2 layers (batch norm, ReLU, shortcuts); `clip`: updates wait for the global norm. */
