@@ -132,7 +132,8 @@ START_TEST(bounds_and_exact_search_against_all_schedules)
 }
 END_TEST
 
-/* Least time with first runs in the order of numbers: distances over (ops that have run, live set), relaxed to the end. */
+/* Least time with first runs in the order of numbers: distances over (ops that have run, live set), relaxed to the end.
+ */
 static uint64_t least_time_in_order(const struct problem *p, uint64_t limit)
 {
 	uint32_t sets = 1u << p->values;

@@ -69,9 +69,9 @@ static uint64_t round_time(const struct dependence *d, double bound)
 struct gaps {
 	const struct dependence *d;
 	struct linear_program lp;
-	uint32_t *place;   /* [ops]: number of a needed op */
-	double *all_kept;  /* [needed ops]: bytes at a first run when everything stays until its last reader */
-	uint32_t *row;     /* [needed ops]: row, or UINT32_MAX where everything fits */
+	uint32_t *place;  /* [ops]: number of a needed op */
+	double *all_kept; /* [needed ops]: bytes at a first run when everything stays until its last reader */
+	uint32_t *row;    /* [needed ops]: row, or UINT32_MAX where everything fits */
 	uint32_t *gap_value, *gap_first, *gap_last, gaps; /* between first runs, both excluded */
 	double limit;
 };
@@ -123,11 +123,12 @@ static void build_rows(struct gaps *k, uint32_t *active)
 {
 	const struct problem *p = k->d->problem;
 	double scale = 1 / (k->limit + 1);
-	uint32_t actives = 0, next = 0;
-	/* Gaps by their first step: a counting order through `active` lists. */
-	for (uint32_t g = 0; g < k->gaps; g++)
-		linear_program_column(&k->lp, (double)p->op[p->value[k->gap_value[g]].producer].cost_ns);
-	(void)next;
+	uint32_t actives = 0;
+	/* A run makes all outputs of its op: each pays its part. */
+	for (uint32_t g = 0; g < k->gaps; g++) {
+		const struct problem_op *op = &p->op[p->value[k->gap_value[g]].producer];
+		linear_program_column(&k->lp, (double)op->cost_ns / op->outputs);
+	}
 	for (uint32_t t = 0; t < k->d->needed_ops; t++) {
 		if (k->all_kept[t] <= k->limit)
 			continue;
@@ -137,7 +138,8 @@ static void build_rows(struct gaps *k, uint32_t *active)
 			if (k->gap_first[g] <= t && t < k->gap_last[g])
 				active[actives++] = g;
 		for (uint32_t i = 0; i < actives; i++)
-			linear_program_entry(&k->lp, active[i], (double)p->value[k->gap_value[active[i]]].bytes * scale);
+			linear_program_entry(&k->lp, active[i],
+					     (double)p->value[k->gap_value[active[i]]].bytes * scale);
 	}
 }
 
@@ -318,6 +320,17 @@ static void add_interval(struct cuts *k, uint32_t j)
 	}
 }
 
+/* An op is resident as soon as one of its outputs is: that takes the bytes of the smallest at least. */
+static uint64_t smallest_output(const struct problem *p, uint32_t o)
+{
+	uint64_t smallest = UINT64_MAX;
+	for (uint32_t i = 0; i < p->op[o].outputs; i++) {
+		uint64_t bytes = p->value[problem_outputs(p, o)[i]].bytes;
+		smallest = bytes < smallest ? bytes : smallest;
+	}
+	return smallest;
+}
+
 /* At the first run of a cut: what it reads is there, and all that is there fits. */
 static void add_cut(struct cuts *k, uint32_t j)
 {
@@ -334,17 +347,18 @@ static void add_cut(struct cuts *k, uint32_t j)
 	linear_program_row(&k->lp, 1);
 	add_if_possible(k, k->computed[(size_t)j * p->ops + o], 1);
 	linear_program_row(&k->lp, (bytes - (double)k->limit) * scale);
-	for (uint32_t v = 0; v < p->values; v++)
-		if (p->value[v].producer != o)
-			add_if_possible(k, k->resident[(size_t)j * p->ops + p->value[v].producer],
-					-(double)p->value[v].bytes * scale);
+	for (uint32_t other = 0; other < p->ops; other++)
+		if (other != o)
+			add_if_possible(k, k->resident[(size_t)j * p->ops + other],
+					-(double)smallest_output(p, other) * scale);
 }
 
 static enum tarn_status build_cuts(struct cuts *k, struct host_arena *arena)
 {
 	const struct dependence *d = k->d;
 	uint32_t ops = d->problem->ops;
-	uint32_t *length = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t), *before = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t);
+	uint32_t *length = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t),
+		 *before = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t);
 	uint32_t *path = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t);
 	k->reached = HOST_ARRAY(arena, (size_t)ops + 1, uint32_t);
 	if (!length || !before || !path || !k->reached)

@@ -5,8 +5,8 @@
  *
  * Time, any order of first runs, any number of runs ("cut model"): ops o_1, o_2, ... on a path of the graph run for the
  * first time one after another. What is resident at each of these moments fits beside the op; what is resident at one
- * and was not at the moment before, or is read to make it, was computed in between; every needed op is computed at least
- * once. The linear relaxation of that is bounded from below.
+ * and was not at the moment before, or is read to make it, was computed in between; every needed op is computed at
+ * least once. The linear relaxation of that is bounded from below.
  *
  * Time, first runs in the order of the problem's ops ("gap cover"): between two first runs that read a value, it stays,
  * or is computed again; at each first run what stays and what is read fits. Again the linear relaxation.

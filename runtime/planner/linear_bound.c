@@ -11,12 +11,12 @@
 
 struct iteration {
 	const struct linear_program *lp;
-	double *x, *x_mean, *y, *y_mean;       /* present, and mean since the restart */
-	double *x_start, *y_start;             /* at the restart */
-	double *gradient;                      /* A' y */
-	double *activity;                      /* A (2 x' - x) */
-	double *column_step, *row_step;        /* of Pock and Chambolle */
-	double weight;                         /* of primal against dual steps */
+	double *x, *x_mean, *y, *y_mean; /* present, and mean since the restart */
+	double *x_start, *y_start;       /* at the restart */
+	double *gradient;                /* A' y */
+	double *activity;                /* A (2 x' - x) */
+	double *column_step, *row_step;  /* of Pock and Chambolle */
+	double weight;                   /* of primal against dual steps */
 	uint32_t since_restart;
 };
 

@@ -542,8 +542,7 @@ static enum tarn_status plan_steps(struct planning *k)
 			return st;
 	}
 	k->result->min_budget = k->least_height;
-	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO &&
-	    request->effort == EFFORT_FAST)
+	if (request->budget < k->least_height && request->strategy == STRATEGY_AUTO && request->effort == EFFORT_FAST)
 		return fail_budget(request->budget, k->least_height, k->result);
 	st = plan_strategy(k);
 	if (!st && !k->best.steps && k->optimizer.dependence.needed_ops)
