@@ -18,9 +18,16 @@
 #define GREEDY_MOST 3000u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
-#define FIRST_NODES 500u
-/* Nodes between two questions whether to stop. */
-#define SLICE 4000u
+/*
+ * The search is restarted often: with another order it mostly finds soon what it would miss for long. A question gets
+ * several restarts of a few hundred nodes and one long one, for proofs; from round to round they grow. Failed states
+ * are kept, so that little is done twice.
+ */
+#define FIRST_NODES 300u
+#define RESTARTS 12u
+#define LONG_FACTOR 8u
+/* Steps in which the height is lowered in a round: this part of the bound. */
+#define STEPS 1024
 
 struct packer {
 	struct pack_problem problem;
@@ -145,16 +152,35 @@ static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t t
 	return verdict;
 }
 
-/* One round over the steps between bound and height. */
+/* Asks with several orders, until there is an answer or `limit` times RESTARTS and more nodes are spent. */
+static enum pack_verdict packer_ask_often(struct packer *k, struct whole *w, int64_t target, uint64_t limit)
+{
+	enum pack_verdict verdict = PACK_UNKNOWN;
+	for (uint32_t r = 0; r <= RESTARTS && verdict == PACK_UNKNOWN; r++) {
+		if (k->work < w->node_cost || packer_done(k))
+			break;
+		verdict = packer_ask(k, w, target, r < RESTARTS ? limit : limit * LONG_FACTOR);
+		w->variant++;
+	}
+	return verdict;
+}
+
+/*
+ * One round: the height that would be enough or is the least possible, then halfway between what was refused or not
+ * answered in this round and the best height.
+ */
 static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
 {
-	static const int64_t parts[] = { 0, 8, 4, 2, 1 };
-	for (uint32_t r = 0; r < sizeof parts / sizeof *parts && k->work >= w->node_cost && !packer_done(k); r++) {
-		int64_t top = k->height - 1, target = k->bound > k->enough ? k->bound : k->enough;
-		if (k->options->minimise && parts[r])
-			target = k->bound + (top - k->bound) / parts[r];
-		packer_ask(k, w, target, limit);
-		w->variant++;
+	int64_t least = k->bound > k->enough ? k->bound : k->enough;
+	packer_ask_often(k, w, least, limit);
+	if (!k->options->minimise)
+		return;
+	int64_t step = k->bound / STEPS + 1;
+	for (int64_t refused = least; !packer_done(k) && k->work >= w->node_cost && refused < k->height - 1;) {
+		int64_t target = k->height - refused > 2 * step ? refused + (k->height - refused) / 2 :
+								  k->height - 1;
+		if (packer_ask_often(k, w, target, limit) != PACK_FOUND)
+			refused = target;
 	}
 }
 
@@ -172,8 +198,7 @@ static enum tarn_status packer_search_whole(struct packer *k)
 	};
 	if (!w.search || !w.ceiling)
 		return TARN_ENOMEM;
-	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
-	     limit += limit / 4)
+	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k); limit += limit / 8)
 		packer_ask_round(k, &w, limit);
 	return TARN_OK;
 }
