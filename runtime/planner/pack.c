@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "planner/pack_exact.h"
 #include "planner/pack_greedy.h"
+#include "planner/pack_reduce.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #define FIRST_NODES 300u
 #define RESTARTS 12u
 #define LONG_FACTOR 8u
+/* Joined items are worth a search of their own when they are at most so many eighths. */
+#define REDUCED_PART 7u
 /* Steps in which the height is lowered in a round: this part of the bound. */
 #define STEPS 1024
 
@@ -101,20 +104,20 @@ static enum tarn_status packer_try_rules(struct packer *k)
 
 /* ---- Search of the whole ---- */
 
-static uint64_t count_pairs(const struct pack_problem *p, struct host_arena *scratch)
+static uint64_t count_pairs(const struct pack_item *item, uint32_t items, uint32_t sections, struct host_arena *scratch)
 {
-	/* Items that begin before the end of item i, less those that ended before it began. */
+	/* Counted at the one of a pair that begins first; items that begin together count twice, which is near enough. */
 	struct host_mark mark = host_arena_mark(scratch);
-	uint32_t *starts = HOST_ARRAY(scratch, (size_t)p->sections + 1, uint32_t), pairs_known = starts != NULL;
+	uint32_t *starts = HOST_ARRAY(scratch, (size_t)sections + 1, uint32_t), pairs_known = starts != NULL;
 	uint64_t pairs = UINT64_MAX;
 	if (pairs_known) {
 		pairs = 0;
-		for (uint32_t i = 0; i < p->items; i++)
-			starts[p->item[i].lower + 1]++;
-		for (uint32_t s = 0; s < p->sections; s++)
+		for (uint32_t i = 0; i < items; i++)
+			starts[item[i].lower + 1]++;
+		for (uint32_t s = 0; s < sections; s++)
 			starts[s + 1] += starts[s];
-		for (uint32_t i = 0; i < p->items; i++)
-			pairs += starts[p->item[i].upper] - i - 1;
+		for (uint32_t i = 0; i < items; i++)
+			pairs += starts[item[i].upper] - (uint64_t)starts[item[i].lower];
 	}
 	host_arena_release(scratch, mark);
 	return pairs;
@@ -127,6 +130,19 @@ struct whole {
 	uint32_t variant;
 };
 
+/* A search of these items; w->search stays NULL when they are too many. */
+static enum tarn_status whole_init(struct packer *k, struct whole *w, const struct pack_item *item, uint32_t items)
+{
+	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), states = k->work / 1000;
+	*w = (struct whole){ .node_cost = 500 + 5 * items + 40 * (pairs / items) };
+	if (pairs > EXACT_PAIRS)
+		return TARN_OK;
+	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
+				    k->scratch);
+	w->ceiling = HOST_ARRAY(k->scratch, k->problem.sections, int64_t);
+	return w->search && w->ceiling ? TARN_OK : TARN_ENOMEM;
+}
+
 static int64_t packer_height_of(const struct packer *k, const int64_t *offset)
 {
 	int64_t height = 0;
@@ -136,6 +152,13 @@ static int64_t packer_height_of(const struct packer *k, const int64_t *offset)
 	return height;
 }
 
+static void packer_spend(struct packer *k, const struct whole *w, uint64_t nodes)
+{
+	uint64_t cost = (nodes + 1) * w->node_cost;
+	k->nodes += nodes;
+	k->work -= cost < k->work ? cost : k->work;
+}
+
 /* Asks for a height of at most `target`. */
 static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t target, uint64_t limit)
 {
@@ -143,8 +166,7 @@ static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t t
 	for (uint32_t s = 0; s < k->problem.sections; s++)
 		w->ceiling[s] = target;
 	enum pack_verdict verdict = pack_exact_run(w->search, NULL, w->ceiling, w->variant, &nodes, k->offset);
-	k->nodes += nodes;
-	k->work -= (nodes + 1) * w->node_cost < k->work ? (nodes + 1) * w->node_cost : k->work;
+	packer_spend(k, w, nodes);
 	if (verdict == PACK_FOUND)
 		packer_keep(k, packer_height_of(k, k->offset));
 	else if (verdict == PACK_NONE && target >= k->bound)
@@ -184,20 +206,46 @@ static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
 	}
 }
 
+/* The smaller problem of joined items at the least height, when many sections are full at it. */
+static enum tarn_status packer_search_reduced(struct packer *k)
+{
+	struct pack_reduction reduction;
+	struct whole w;
+	int64_t target = k->bound;
+	if (k->problem.pinned || k->problem.aligned || target != k->problem.most || target < k->enough)
+		return TARN_OK;
+	enum tarn_status st = pack_reduce(&k->problem, target, k->scratch, &reduction);
+	if (st || reduction.items * 8 > k->problem.items * REDUCED_PART)
+		return st;
+	st = whole_init(k, &w, reduction.item, reduction.items);
+	if (st || !w.search)
+		return st;
+	int64_t *offset = HOST_ARRAY(k->scratch, reduction.items, int64_t);
+	if (!offset)
+		return TARN_ENOMEM;
+	for (uint32_t s = 0; s < k->problem.sections; s++)
+		w.ceiling[s] = target;
+	for (uint64_t saved = k->work / 2; k->work > saved && !packer_done(k); w.variant++) {
+		uint64_t nodes = FIRST_NODES + 2 * reduction.items;
+		enum pack_verdict verdict = pack_exact_run(w.search, NULL, w.ceiling, w.variant, &nodes, offset);
+		packer_spend(k, &w, nodes);
+		if (verdict == PACK_NONE)
+			break; /* of the joined items, which proves nothing for the others */
+		if (verdict != PACK_FOUND)
+			continue;
+		for (uint32_t i = 0; i < k->problem.items; i++)
+			k->offset[i] = offset[reduction.joined[i]] + reduction.rise[i];
+		packer_keep(k, target);
+	}
+	return TARN_OK;
+}
+
 static enum tarn_status packer_search_whole(struct packer *k)
 {
-	uint64_t pairs = count_pairs(&k->problem, k->scratch);
-	if (pairs > EXACT_PAIRS)
-		return TARN_OK;
-	uint64_t states = k->work / 1000;
-	struct whole w = {
-		.search = pack_exact_open(k->problem.item, k->problem.items, k->problem.sections,
-					  states < 1u << 19 ? (uint32_t)states : 1u << 19, k->scratch),
-		.ceiling = HOST_ARRAY(k->scratch, k->problem.sections, int64_t),
-		.node_cost = 500 + 5 * k->problem.items + 40 * (pairs / k->problem.items),
-	};
-	if (!w.search || !w.ceiling)
-		return TARN_ENOMEM;
+	struct whole w;
+	enum tarn_status st = whole_init(k, &w, k->problem.item, k->problem.items);
+	if (st || !w.search)
+		return st;
 	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k); limit += limit / 8)
 		packer_ask_round(k, &w, limit);
 	return TARN_OK;
@@ -285,6 +333,8 @@ enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const 
 		k.height = k.bound = 0;
 	else
 		st = packer_try_rules(&k);
+	if (!st && !packer_done(&k) && k.work)
+		st = packer_search_reduced(&k);
 	if (!st && !packer_done(&k) && k.work)
 		st = packer_search_whole(&k);
 	if (!st)
