@@ -26,9 +26,13 @@
  */
 #define FIRST_NODES 300u
 #define RESTARTS 12u
+#define RESTART_ROUNDS 3u /* before so many: 1, 2, 4 restarts, so that large problems are not stuck in one question */
 #define LONG_FACTOR 8u
+/* What one unit of the effort of pack_buffers is worth. */
+#define EFFORT_NODES 5u
 /* Joined items are worth a search of their own when they are at most so many eighths. */
 #define REDUCED_PART 7u
+#define REDUCED_LOOSE 16u /* and when at most one section in so many is not full */
 /* Steps in which the height is lowered in a round: this part of the bound. */
 #define STEPS 1024
 
@@ -40,7 +44,7 @@ struct packer {
 	int64_t height;                /* of the best; INT64_MAX: none yet */
 	int64_t bound;                 /* proved: no height is lower */
 	int64_t enough;                /* at or below this the work is done */
-	uint64_t work;                 /* left, in thousandths of a node of a small problem */
+	uint64_t work;                 /* left, in thousandths of a node of a small problem: about nanoseconds */
 	uint64_t nodes;
 	bool stopped;
 };
@@ -127,14 +131,17 @@ struct whole {
 	struct pack_exact *search;
 	int64_t *ceiling;
 	uint64_t node_cost; /* thousandths */
-	uint32_t variant;
+	uint32_t variant, round;
 };
 
 /* A search of these items; w->search stays NULL when they are too many. */
 static enum tarn_status whole_init(struct packer *k, struct whole *w, const struct pack_item *item, uint32_t items)
 {
-	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), states = k->work / 1000;
-	*w = (struct whole){ .node_cost = 500 + 5 * items + 40 * (pairs / items) };
+	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), cells = 0, states = k->work / 1000;
+	for (uint32_t i = 0; i < items; i++)
+		cells += item[i].upper - item[i].lower;
+	/* A node looks at the sections of each item that lives with the one it places. */
+	*w = (struct whole){ .node_cost = 300 + (pairs + items) / items * (cells / items) };
 	if (pairs > EXACT_PAIRS)
 		return TARN_OK;
 	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
@@ -174,14 +181,15 @@ static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t t
 	return verdict;
 }
 
-/* Asks with several orders, until there is an answer or `limit` times RESTARTS and more nodes are spent. */
+/* Asks with several orders, until there is an answer. */
 static enum pack_verdict packer_ask_often(struct packer *k, struct whole *w, int64_t target, uint64_t limit)
 {
 	enum pack_verdict verdict = PACK_UNKNOWN;
-	for (uint32_t r = 0; r <= RESTARTS && verdict == PACK_UNKNOWN; r++) {
-		if (k->work < w->node_cost || packer_done(k))
+	uint32_t restarts = w->round < RESTART_ROUNDS ? 1u << w->round : RESTARTS;
+	for (uint32_t r = 0; r <= restarts && verdict == PACK_UNKNOWN; r++) {
+		if (k->work < w->node_cost || packer_done(k) || (r == restarts && restarts < RESTARTS))
 			break;
-		verdict = packer_ask(k, w, target, r < RESTARTS ? limit : limit * LONG_FACTOR);
+		verdict = packer_ask(k, w, target, r < restarts ? limit : limit * LONG_FACTOR);
 		w->variant++;
 	}
 	return verdict;
@@ -214,6 +222,11 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 	int64_t target = k->bound;
 	if (k->problem.pinned || k->problem.aligned || target != k->problem.most || target < k->enough)
 		return TARN_OK;
+	uint32_t full = 0;
+	for (uint32_t s = 0; s < k->problem.sections; s++)
+		full += k->problem.load[s] == target;
+	if (k->problem.sections - full > k->problem.sections / REDUCED_LOOSE)
+		return TARN_OK;
 	enum tarn_status st = pack_reduce(&k->problem, target, k->scratch, &reduction);
 	if (st || reduction.items * 8 > k->problem.items * REDUCED_PART)
 		return st;
@@ -225,8 +238,9 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 		return TARN_ENOMEM;
 	for (uint32_t s = 0; s < k->problem.sections; s++)
 		w.ceiling[s] = target;
-	for (uint64_t saved = k->work / 2; k->work > saved && !packer_done(k); w.variant++) {
-		uint64_t nodes = FIRST_NODES + 2 * reduction.items;
+	uint64_t limit = FIRST_NODES + reduction.items;
+	for (uint64_t saved = k->work / 2; k->work > saved && !packer_done(k); w.variant++, limit += limit / 2) {
+		uint64_t nodes = limit < (k->work - saved) / w.node_cost + 1 ? limit : (k->work - saved) / w.node_cost + 1;
 		enum pack_verdict verdict = pack_exact_run(w.search, NULL, w.ceiling, w.variant, &nodes, offset);
 		packer_spend(k, &w, nodes);
 		if (verdict == PACK_NONE)
@@ -246,7 +260,8 @@ static enum tarn_status packer_search_whole(struct packer *k)
 	enum tarn_status st = whole_init(k, &w, k->problem.item, k->problem.items);
 	if (st || !w.search)
 		return st;
-	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k); limit += limit / 8)
+	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
+	     limit += limit / 8, w.round++)
 		packer_ask_round(k, &w, limit);
 	return TARN_OK;
 }
@@ -272,7 +287,7 @@ static enum tarn_status packer_init(struct packer *k, const struct pack_buffer *
 	}
 	uint64_t enough = (options->minimise ? options->goal : options->capacity) / k->problem.unit;
 	k->enough = enough < INT64_MAX / 4 ? (int64_t)enough : INT64_MAX / 4;
-	k->work = options->effort < UINT64_MAX / 1000000 ? options->effort * 1000000 : UINT64_MAX;
+	k->work = options->effort < UINT64_MAX / 1000 ? options->effort * 1000 : UINT64_MAX;
 	return TARN_OK;
 }
 
@@ -349,8 +364,9 @@ enum tarn_status pack_buffers(const struct buffer *buffer, uint32_t n, uint64_t 
 {
 	struct host_mark mark = host_arena_mark(scratch);
 	struct pack_buffer *same = HOST_ARRAY(scratch, n, struct pack_buffer);
-	struct pack_options options = { .capacity = goal, .minimise = true, .goal = goal, .effort = effort };
+	struct pack_options options = { .capacity = goal, .minimise = true, .goal = goal };
 	struct pack_result result;
+	options.effort = (uint64_t)effort * EFFORT_NODES;
 	enum tarn_status st = same ? TARN_OK : TARN_ENOMEM;
 	for (uint32_t i = 0; i < n && same; i++)
 		same[i] = (struct pack_buffer){ .bytes = buffer[i].bytes,
