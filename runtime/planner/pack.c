@@ -140,8 +140,9 @@ static enum tarn_status whole_init(struct packer *k, struct whole *w, const stru
 	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), cells = 0, states = k->work / 1000;
 	for (uint32_t i = 0; i < items; i++)
 		cells += item[i].upper - item[i].lower;
-	/* A node looks at the sections of each item that lives with the one it places. */
-	*w = (struct whole){ .node_cost = 300 + (pairs + items) / items * (cells / items) };
+	/* A node looks at the sections of each item that lives with the one it places; in large problems from afar. */
+	uint64_t looks = (pairs + items) / items * (cells / items);
+	*w = (struct whole){ .node_cost = 300 + looks + looks * (items < 2000 ? items : 2000) / 2500 };
 	if (pairs > EXACT_PAIRS)
 		return TARN_OK;
 	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
