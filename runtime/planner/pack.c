@@ -17,6 +17,10 @@
 
 /* Greedy placements take quadratic time. */
 #define GREEDY_MOST 3000u
+/* Items from which on blurred rules are tried, the part of the work they get, and what placing an item costs of it. */
+#define BLURRED_LEAST 1500u
+#define BLURRED_PART 8u
+#define PLACEMENT_COST 700u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
 /*
@@ -87,6 +91,24 @@ static const struct pack_rule rules[] = {
 };
 #define RULES (sizeof rules / sizeof *rules)
 
+/* For many items, where a pass of the search costs more than a hundred of these: the same rules blurred. */
+static void packer_try_blurred(struct packer *k, struct pack_skyline *sky)
+{
+	static const struct pack_rule blurred[] = {
+		{ PACK_BY_LIFE, 4, 4, 0.05, 0 },        { PACK_BY_AREA, 4, 4, 0.2, 0 },
+		{ PACK_BY_AREA, 1000, 1000, 0.6, 0 },   { PACK_BY_LIFE, 4, 4, 0.2, 0 },
+		{ PACK_BY_LIFE, 1000, 1000, 0.2, 0 },   { PACK_BY_LIFE, 20, 20, 0.05, 0 },
+	};
+	uint64_t cost = (uint64_t)k->problem.items * PLACEMENT_COST, spend = k->work / BLURRED_PART;
+	if (k->problem.items < BLURRED_LEAST)
+		return;
+	for (uint32_t r = 0; spend >= cost && !packer_done(k); r++, spend -= cost, k->work -= cost) {
+		struct pack_rule rule = blurred[r % (sizeof blurred / sizeof *blurred)];
+		rule.seed = r + 1;
+		packer_keep(k, pack_skyline_run(sky, &rule, k->height, k->offset));
+	}
+}
+
 static enum tarn_status packer_try_rules(struct packer *k)
 {
 	enum tarn_status st = TARN_OK;
@@ -103,6 +125,8 @@ static enum tarn_status packer_try_rules(struct packer *k)
 		packer_keep(k, pack_skyline_run(sky, &rules[0], k->height, k->offset));
 	if (k->problem.pinned || !packer_done(k))
 		st = packer_try_greedy(k);
+	if (!st && sky)
+		packer_try_blurred(k, sky);
 	return st;
 }
 
