@@ -14,8 +14,8 @@
 #include <time.h>
 
 /* Work without a word about it: about two seconds to minimise, longer to answer a question about a capacity. */
-#define EFFORT_MINIMISE 1500u
-#define EFFORT_DECIDE 20000u
+#define EFFORT_MINIMISE 2000000u
+#define EFFORT_DECIDE 20000000u
 #define LONGEST_LINE 4096
 #define NAMED_BUFFERS 8u
 

@@ -10,17 +10,35 @@
 #include "base/bytes.h"
 #include "planner/pack_exact.h"
 #include "planner/pack_greedy.h"
+#include "planner/pack_reduce.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* Greedy placements take quadratic time. */
 #define GREEDY_MOST 3000u
+/* Items from which on blurred rules are tried, the part of the work they get, and what placing an item costs of it. */
+#define BLURRED_LEAST 1500u
+#define BLURRED_PART 8u
+#define PLACEMENT_COST 700u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
-#define FIRST_NODES 500u
-/* Nodes between two questions whether to stop. */
-#define SLICE 4000u
+/*
+ * The search is restarted often: with another order it mostly finds soon what it would miss for long. A question gets
+ * several restarts of a few hundred nodes and one long one, for proofs; from round to round they grow. Failed states
+ * are kept, so that little is done twice.
+ */
+#define FIRST_NODES 300u
+#define RESTARTS 12u
+#define RESTART_ROUNDS 3u /* before so many: 1, 2, 4 restarts, so that large problems are not stuck in one question */
+#define LONG_FACTOR 8u
+/* What one unit of the effort of pack_buffers is worth. */
+#define EFFORT_NODES 5u
+/* Joined items are worth a search of their own when they are at most so many eighths. */
+#define REDUCED_PART 7u
+#define REDUCED_LOOSE 16u /* and when at most one section in so many is not full */
+/* Steps in which the height is lowered in a round: this part of the bound. */
+#define STEPS 1024
 
 struct packer {
 	struct pack_problem problem;
@@ -30,7 +48,7 @@ struct packer {
 	int64_t height;                /* of the best; INT64_MAX: none yet */
 	int64_t bound;                 /* proved: no height is lower */
 	int64_t enough;                /* at or below this the work is done */
-	uint64_t work;                 /* left, in thousandths of a node of a small problem */
+	uint64_t work;                 /* left, in thousandths of a node of a small problem: about nanoseconds */
 	uint64_t nodes;
 	bool stopped;
 };
@@ -73,6 +91,24 @@ static const struct pack_rule rules[] = {
 };
 #define RULES (sizeof rules / sizeof *rules)
 
+/* For many items, where a pass of the search costs more than a hundred of these: the same rules blurred. */
+static void packer_try_blurred(struct packer *k, struct pack_skyline *sky)
+{
+	static const struct pack_rule blurred[] = {
+		{ PACK_BY_LIFE, 4, 4, 0.05, 0 },        { PACK_BY_AREA, 4, 4, 0.2, 0 },
+		{ PACK_BY_AREA, 1000, 1000, 0.6, 0 },   { PACK_BY_LIFE, 4, 4, 0.2, 0 },
+		{ PACK_BY_LIFE, 1000, 1000, 0.2, 0 },   { PACK_BY_LIFE, 20, 20, 0.05, 0 },
+	};
+	uint64_t cost = (uint64_t)k->problem.items * PLACEMENT_COST, spend = k->work / BLURRED_PART;
+	if (k->problem.items < BLURRED_LEAST)
+		return;
+	for (uint32_t r = 0; spend >= cost && !packer_done(k); r++, spend -= cost, k->work -= cost) {
+		struct pack_rule rule = blurred[r % (sizeof blurred / sizeof *blurred)];
+		rule.seed = r + 1;
+		packer_keep(k, pack_skyline_run(sky, &rule, k->height, k->offset));
+	}
+}
+
 static enum tarn_status packer_try_rules(struct packer *k)
 {
 	enum tarn_status st = TARN_OK;
@@ -89,25 +125,27 @@ static enum tarn_status packer_try_rules(struct packer *k)
 		packer_keep(k, pack_skyline_run(sky, &rules[0], k->height, k->offset));
 	if (k->problem.pinned || !packer_done(k))
 		st = packer_try_greedy(k);
+	if (!st && sky)
+		packer_try_blurred(k, sky);
 	return st;
 }
 
 /* ---- Search of the whole ---- */
 
-static uint64_t count_pairs(const struct pack_problem *p, struct host_arena *scratch)
+static uint64_t count_pairs(const struct pack_item *item, uint32_t items, uint32_t sections, struct host_arena *scratch)
 {
-	/* Items that begin before the end of item i, less those that ended before it began. */
+	/* Counted at the one of a pair that begins first; items that begin together count twice, which is near enough. */
 	struct host_mark mark = host_arena_mark(scratch);
-	uint32_t *starts = HOST_ARRAY(scratch, (size_t)p->sections + 1, uint32_t), pairs_known = starts != NULL;
+	uint32_t *starts = HOST_ARRAY(scratch, (size_t)sections + 1, uint32_t), pairs_known = starts != NULL;
 	uint64_t pairs = UINT64_MAX;
 	if (pairs_known) {
 		pairs = 0;
-		for (uint32_t i = 0; i < p->items; i++)
-			starts[p->item[i].lower + 1]++;
-		for (uint32_t s = 0; s < p->sections; s++)
+		for (uint32_t i = 0; i < items; i++)
+			starts[item[i].lower + 1]++;
+		for (uint32_t s = 0; s < sections; s++)
 			starts[s + 1] += starts[s];
-		for (uint32_t i = 0; i < p->items; i++)
-			pairs += starts[p->item[i].upper] - i - 1;
+		for (uint32_t i = 0; i < items; i++)
+			pairs += starts[item[i].upper] - (uint64_t)starts[item[i].lower];
 	}
 	host_arena_release(scratch, mark);
 	return pairs;
@@ -117,8 +155,25 @@ struct whole {
 	struct pack_exact *search;
 	int64_t *ceiling;
 	uint64_t node_cost; /* thousandths */
-	uint32_t variant;
+	uint32_t variant, round;
 };
+
+/* A search of these items; w->search stays NULL when they are too many. */
+static enum tarn_status whole_init(struct packer *k, struct whole *w, const struct pack_item *item, uint32_t items)
+{
+	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), cells = 0, states = k->work / 1000;
+	for (uint32_t i = 0; i < items; i++)
+		cells += item[i].upper - item[i].lower;
+	/* A node looks at the sections of each item that lives with the one it places; in large problems from afar. */
+	uint64_t looks = (pairs + items) / items * (cells / items);
+	*w = (struct whole){ .node_cost = 300 + looks + looks * (items < 2000 ? items : 2000) / 2500 };
+	if (pairs > EXACT_PAIRS)
+		return TARN_OK;
+	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
+				    k->scratch);
+	w->ceiling = HOST_ARRAY(k->scratch, k->problem.sections, int64_t);
+	return w->search && w->ceiling ? TARN_OK : TARN_ENOMEM;
+}
 
 static int64_t packer_height_of(const struct packer *k, const int64_t *offset)
 {
@@ -129,6 +184,13 @@ static int64_t packer_height_of(const struct packer *k, const int64_t *offset)
 	return height;
 }
 
+static void packer_spend(struct packer *k, const struct whole *w, uint64_t nodes)
+{
+	uint64_t cost = (nodes + 1) * w->node_cost;
+	k->nodes += nodes;
+	k->work -= cost < k->work ? cost : k->work;
+}
+
 /* Asks for a height of at most `target`. */
 static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t target, uint64_t limit)
 {
@@ -136,8 +198,7 @@ static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t t
 	for (uint32_t s = 0; s < k->problem.sections; s++)
 		w->ceiling[s] = target;
 	enum pack_verdict verdict = pack_exact_run(w->search, NULL, w->ceiling, w->variant, &nodes, k->offset);
-	k->nodes += nodes;
-	k->work -= (nodes + 1) * w->node_cost < k->work ? (nodes + 1) * w->node_cost : k->work;
+	packer_spend(k, w, nodes);
 	if (verdict == PACK_FOUND)
 		packer_keep(k, packer_height_of(k, k->offset));
 	else if (verdict == PACK_NONE && target >= k->bound)
@@ -145,35 +206,87 @@ static enum pack_verdict packer_ask(struct packer *k, struct whole *w, int64_t t
 	return verdict;
 }
 
-/* One round over the steps between bound and height. */
-static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
+/* Asks with several orders, until there is an answer. */
+static enum pack_verdict packer_ask_often(struct packer *k, struct whole *w, int64_t target, uint64_t limit)
 {
-	static const int64_t parts[] = { 0, 8, 4, 2, 1 };
-	for (uint32_t r = 0; r < sizeof parts / sizeof *parts && k->work >= w->node_cost && !packer_done(k); r++) {
-		int64_t top = k->height - 1, target = k->bound > k->enough ? k->bound : k->enough;
-		if (k->options->minimise && parts[r])
-			target = k->bound + (top - k->bound) / parts[r];
-		packer_ask(k, w, target, limit);
+	enum pack_verdict verdict = PACK_UNKNOWN;
+	uint32_t restarts = w->round < RESTART_ROUNDS ? 1u << w->round : RESTARTS;
+	for (uint32_t r = 0; r <= restarts && verdict == PACK_UNKNOWN; r++) {
+		if (k->work < w->node_cost || packer_done(k) || (r == restarts && restarts < RESTARTS))
+			break;
+		verdict = packer_ask(k, w, target, r < restarts ? limit : limit * LONG_FACTOR);
 		w->variant++;
 	}
+	return verdict;
+}
+
+/*
+ * One round: the height that would be enough or is the least possible, then halfway between what was refused or not
+ * answered in this round and the best height.
+ */
+static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
+{
+	int64_t least = k->bound > k->enough ? k->bound : k->enough;
+	packer_ask_often(k, w, least, limit);
+	if (!k->options->minimise)
+		return;
+	int64_t step = k->bound / STEPS + 1;
+	for (int64_t refused = least; !packer_done(k) && k->work >= w->node_cost && refused < k->height - 1;) {
+		int64_t target = k->height - refused > 2 * step ? refused + (k->height - refused) / 2 :
+								  k->height - 1;
+		if (packer_ask_often(k, w, target, limit) != PACK_FOUND)
+			refused = target;
+	}
+}
+
+/* The smaller problem of joined items at the least height, when many sections are full at it. */
+static enum tarn_status packer_search_reduced(struct packer *k)
+{
+	struct pack_reduction reduction;
+	struct whole w;
+	int64_t target = k->bound;
+	if (k->problem.pinned || k->problem.aligned || target != k->problem.most || target < k->enough)
+		return TARN_OK;
+	uint32_t full = 0;
+	for (uint32_t s = 0; s < k->problem.sections; s++)
+		full += k->problem.load[s] == target;
+	if (k->problem.sections - full > k->problem.sections / REDUCED_LOOSE)
+		return TARN_OK;
+	enum tarn_status st = pack_reduce(&k->problem, target, k->scratch, &reduction);
+	if (st || reduction.items * 8 > k->problem.items * REDUCED_PART)
+		return st;
+	st = whole_init(k, &w, reduction.item, reduction.items);
+	if (st || !w.search)
+		return st;
+	int64_t *offset = HOST_ARRAY(k->scratch, reduction.items, int64_t);
+	if (!offset)
+		return TARN_ENOMEM;
+	for (uint32_t s = 0; s < k->problem.sections; s++)
+		w.ceiling[s] = target;
+	uint64_t limit = FIRST_NODES + reduction.items;
+	for (uint64_t saved = k->work / 2; k->work > saved && !packer_done(k); w.variant++, limit += limit / 2) {
+		uint64_t nodes = limit < (k->work - saved) / w.node_cost + 1 ? limit : (k->work - saved) / w.node_cost + 1;
+		enum pack_verdict verdict = pack_exact_run(w.search, NULL, w.ceiling, w.variant, &nodes, offset);
+		packer_spend(k, &w, nodes);
+		if (verdict == PACK_NONE)
+			break; /* of the joined items, which proves nothing for the others */
+		if (verdict != PACK_FOUND)
+			continue;
+		for (uint32_t i = 0; i < k->problem.items; i++)
+			k->offset[i] = offset[reduction.joined[i]] + reduction.rise[i];
+		packer_keep(k, target);
+	}
+	return TARN_OK;
 }
 
 static enum tarn_status packer_search_whole(struct packer *k)
 {
-	uint64_t pairs = count_pairs(&k->problem, k->scratch);
-	if (pairs > EXACT_PAIRS)
-		return TARN_OK;
-	uint64_t states = k->work / 1000;
-	struct whole w = {
-		.search = pack_exact_open(k->problem.item, k->problem.items, k->problem.sections,
-					  states < 1u << 19 ? (uint32_t)states : 1u << 19, k->scratch),
-		.ceiling = HOST_ARRAY(k->scratch, k->problem.sections, int64_t),
-		.node_cost = 500 + 5 * k->problem.items + 40 * (pairs / k->problem.items),
-	};
-	if (!w.search || !w.ceiling)
-		return TARN_ENOMEM;
+	struct whole w;
+	enum tarn_status st = whole_init(k, &w, k->problem.item, k->problem.items);
+	if (st || !w.search)
+		return st;
 	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
-	     limit += limit / 4)
+	     limit += limit / 8, w.round++)
 		packer_ask_round(k, &w, limit);
 	return TARN_OK;
 }
@@ -199,7 +312,7 @@ static enum tarn_status packer_init(struct packer *k, const struct pack_buffer *
 	}
 	uint64_t enough = (options->minimise ? options->goal : options->capacity) / k->problem.unit;
 	k->enough = enough < INT64_MAX / 4 ? (int64_t)enough : INT64_MAX / 4;
-	k->work = options->effort < UINT64_MAX / 1000000 ? options->effort * 1000000 : UINT64_MAX;
+	k->work = options->effort < UINT64_MAX / 1000 ? options->effort * 1000 : UINT64_MAX;
 	return TARN_OK;
 }
 
@@ -261,6 +374,8 @@ enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const 
 	else
 		st = packer_try_rules(&k);
 	if (!st && !packer_done(&k) && k.work)
+		st = packer_search_reduced(&k);
+	if (!st && !packer_done(&k) && k.work)
 		st = packer_search_whole(&k);
 	if (!st)
 		packer_report(&k, buffer, n, offset, result);
@@ -274,8 +389,9 @@ enum tarn_status pack_buffers(const struct buffer *buffer, uint32_t n, uint64_t 
 {
 	struct host_mark mark = host_arena_mark(scratch);
 	struct pack_buffer *same = HOST_ARRAY(scratch, n, struct pack_buffer);
-	struct pack_options options = { .capacity = goal, .minimise = true, .goal = goal, .effort = effort };
+	struct pack_options options = { .capacity = goal, .minimise = true, .goal = goal };
 	struct pack_result result;
+	options.effort = (uint64_t)effort * EFFORT_NODES;
 	enum tarn_status st = same ? TARN_OK : TARN_ENOMEM;
 	for (uint32_t i = 0; i < n && same; i++)
 		same[i] = (struct pack_buffer){ .bytes = buffer[i].bytes,

@@ -51,7 +51,8 @@ struct pack_result {
 /*
  * Packs with placements by rule, an exhaustive search (pack_exact.h) and, for what is too large for it, exhaustive
  * search of parts. Writes offset[0..n) and *result in every case but an error. The load alone may refuse a capacity.
- * `effort`: 0 places by rule only; else the nodes the searches may spend, in thousands.
+ * `effort`: 0 places by rule only; else how much the searches may spend, in nodes
+ * of a small problem; a node of a larger one counts as more. A million is about a second.
  * TARN_EINVAL names a bad buffer or pinned ones that overlap; TARN_ENOMEM.
  */
 enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const struct pack_options *options,
@@ -59,7 +60,8 @@ enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const 
 
 /*
  * The same for the buffers of a schedule: sizes and offsets are multiples of TARN_ALIGNMENT. `goal`: stop as soon as
- * the height is at most this (pass the load for the least height). TARN_ENOMEM only.
+ * the height is at most this (pass the load for the least height). `effort` 0 is the placements by rule alone; a
+ * few hundred are milliseconds for some hundred buffers. TARN_ENOMEM only.
  */
 enum tarn_status pack_buffers(const struct buffer *buffer, uint32_t n, uint64_t goal, uint32_t effort,
 			      struct host_arena *scratch, uint64_t *offset, uint64_t *height, uint64_t *load);

@@ -60,8 +60,11 @@ struct pack_exact {
 	bool mixed_alignment, pins;
 
 	/* State */
-	int64_t *lowest, *blocked; /* [items]; blocked: offset at which a twin forbids it */
-	uint8_t *placed;
+	int64_t *lowest;  /* [items]; NEVER once it is placed */
+	int64_t *blocked; /* [items]: offset at which a twin forbids it */
+	int64_t *offset;  /* [items]: of the placed ones */
+	uint64_t *factor; /* [items]: of its bound in the key of a state */
+	uint64_t *key;    /* [sections]: sum over the unplaced items that begin there */
 	int64_t *floor, *total, *ceiling; /* [sections] */
 	uint32_t *supports;               /* [sections]: unplaced items whose bound is the floor */
 	uint32_t *unplaced;               /* [sections] */
@@ -78,7 +81,7 @@ struct pack_exact {
 	uint32_t *pool;
 	uint32_t pool_length, pool_capacity;
 	uint64_t *state;
-	uint64_t state_mask, salt;
+	uint64_t state_mask, salt; /* salt: of the ceiling and base asked for */
 	struct host_arena *scratch;
 	uint32_t variant;
 	bool out_of_memory;
@@ -195,7 +198,9 @@ struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items,
 		.weight = HOST_ARRAY(scratch, sections, uint32_t),
 		.lowest = HOST_ARRAY(scratch, items, int64_t),
 		.blocked = HOST_ARRAY(scratch, items, int64_t),
-		.placed = HOST_ARRAY(scratch, items, uint8_t),
+		.offset = HOST_ARRAY(scratch, items, int64_t),
+		.factor = HOST_ARRAY(scratch, items, uint64_t),
+		.key = HOST_ARRAY(scratch, sections, uint64_t),
 		.floor = HOST_ARRAY(scratch, sections, int64_t),
 		.total = HOST_ARRAY(scratch, sections, int64_t),
 		.ceiling = HOST_ARRAY(scratch, sections, int64_t),
@@ -208,10 +213,12 @@ struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items,
 		.state_mask = capacity - 1,
 	};
 	if (!x->same_as || !x->twin || !x->ceiling_of || !x->rank || !x->weight || !x->lowest || !x->blocked ||
-	    !x->placed || !x->floor || !x->total || !x->ceiling || !x->supports || !x->unplaced || !x->crossing ||
+	    !x->offset || !x->factor || !x->key || !x->floor || !x->total || !x->ceiling || !x->supports || !x->unplaced || !x->crossing ||
 	    !x->saved || !x->dirty || !x->state || !exact_index_sections(x) || !exact_index_neighbours(x))
 		return NULL;
 	exact_index_twins(x);
+	for (uint32_t i = 0; i < items; i++)
+		x->factor[i] = hash_bits(1, i) | 1;
 	return x;
 }
 
@@ -237,6 +244,36 @@ static bool exact_record(struct pack_exact *x, uint32_t index, uint32_t count, i
 		return false;
 	x->trail[x->trail_length++] = (struct undo){ value, index, count };
 	return true;
+}
+
+static inline bool exact_is_placed(const struct pack_exact *x, uint32_t i)
+{
+	return x->lowest[i] == NEVER;
+}
+
+/*
+ * What an unplaced item adds to its component's key: linear in its bound, with random factors, so that keys of different
+ * states are equal with a probability of about 2^-64.
+ */
+static inline uint64_t exact_term(const struct pack_exact *x, uint32_t i)
+{
+	return ((uint64_t)x->lowest[i] * 2 + (x->blocked[i] == x->lowest[i])) * x->factor[i];
+}
+
+static void exact_set_lowest(struct pack_exact *x, uint32_t i, int64_t value)
+{
+	uint64_t *key = &x->key[x->item[i].lower];
+	*key -= exact_term(x, i);
+	x->lowest[i] = value;
+	*key += exact_term(x, i);
+}
+
+static void exact_set_blocked(struct pack_exact *x, uint32_t i, int64_t value)
+{
+	uint64_t *key = &x->key[x->item[i].lower];
+	*key -= exact_term(x, i);
+	x->blocked[i] = value;
+	*key += exact_term(x, i);
 }
 
 static bool exact_save_section(struct pack_exact *x, uint32_t s)
@@ -281,7 +318,7 @@ static bool exact_raise(struct pack_exact *x, uint32_t i, int64_t value)
 	}
 	if (!exact_record(x, i, UNDO_LOWEST, old))
 		return false;
-	x->lowest[i] = value;
+	exact_set_lowest(x, i, value);
 	for (uint32_t s = a->lower; s < a->upper; s++) {
 		if (x->floor[s] != old)
 			continue;
@@ -301,12 +338,12 @@ static bool exact_settle(struct pack_exact *x)
 		uint32_t s = x->dirty[d], count = 0;
 		int64_t floor = NEVER;
 		for (uint32_t k = x->first_cover[s]; k < x->first_cover[s + 1]; k++) {
-			uint32_t i = x->cover[k];
-			if (x->placed[i] || x->lowest[i] > floor)
-				continue;
-			count = x->lowest[i] == floor ? count + 1 : 1;
-			floor = x->lowest[i];
+			int64_t low = x->lowest[x->cover[k]];
+			count = low < floor ? 1 : count + (low == floor);
+			floor = low < floor ? low : floor;
 		}
+		if (floor == NEVER)
+			count = 0;
 		x->floor[s] = floor;
 		x->supports[s] = count;
 		if (count && floor + x->total[s] > x->ceiling[s]) {
@@ -322,7 +359,9 @@ static bool exact_place(struct pack_exact *x, uint32_t i)
 {
 	const struct pack_item *a = &x->item[i];
 	int64_t offset = x->lowest[i], top = offset + a->size;
-	x->placed[i] = 1;
+	x->key[a->lower] -= exact_term(x, i);
+	x->offset[i] = offset;
+	x->lowest[i] = NEVER;
 	x->left--;
 	for (uint32_t s = a->lower; s < a->upper; s++) {
 		x->total[s] -= a->size;
@@ -336,14 +375,14 @@ static bool exact_place(struct pack_exact *x, uint32_t i)
 			x->dirty[x->dirties++] = s;
 	}
 	for (uint32_t k = x->first_neighbour[i]; k < x->first_neighbour[i + 1]; k++)
-		if (!x->placed[x->neighbour[k]] && !exact_raise(x, x->neighbour[k], top))
+		if (x->lowest[x->neighbour[k]] < top && !exact_raise(x, x->neighbour[k], top))
 			return false;
 	/* Two items of one range that lie on each other may change places: the order of items is asked for. */
 	for (uint32_t j = x->twin[i]; j != i; j = x->twin[j])
-		if (j < i && !x->placed[j]) {
+		if (j < i && !exact_is_placed(x, j)) {
 			if (!exact_record(x, j, UNDO_BLOCKED, x->blocked[j]))
 				return false;
-			x->blocked[j] = top;
+			exact_set_blocked(x, j, top);
 		}
 	return exact_settle(x);
 }
@@ -351,7 +390,8 @@ static bool exact_place(struct pack_exact *x, uint32_t i)
 static void exact_unplace(struct pack_exact *x, uint32_t i)
 {
 	const struct pack_item *a = &x->item[i];
-	x->placed[i] = 0;
+	x->lowest[i] = x->offset[i];
+	x->key[a->lower] += exact_term(x, i);
 	x->left++;
 	for (uint32_t s = a->lower; s < a->upper; s++) {
 		x->total[s] += a->size;
@@ -365,9 +405,9 @@ static void exact_undo(struct pack_exact *x, uint32_t length)
 	while (x->trail_length > length) {
 		const struct undo *u = &x->trail[--x->trail_length];
 		if (u->count == UNDO_LOWEST) {
-			x->lowest[u->index] = u->value;
+			exact_set_lowest(x, u->index, u->value);
 		} else if (u->count == UNDO_BLOCKED) {
-			x->blocked[u->index] = u->value;
+			exact_set_blocked(x, u->index, u->value);
 		} else {
 			x->floor[u->index] = u->value;
 			x->supports[u->index] = u->count;
@@ -383,7 +423,7 @@ static int64_t exact_next_rest(const struct pack_exact *x, uint32_t i, uint32_t 
 	for (uint32_t k = x->first_neighbour[i]; k < x->first_neighbour[i + 1]; k++) {
 		uint32_t j = x->neighbour[k];
 		const struct pack_item *b = &x->item[j];
-		if (x->placed[j] || (b->lower <= s && s < b->upper))
+		if (b->lower <= s && s < b->upper)
 			continue;
 		if (x->lowest[j] + b->size < least)
 			least = x->lowest[j] + b->size;
@@ -398,7 +438,7 @@ static bool exact_leave_gap(struct pack_exact *x, uint32_t s, int64_t h)
 	uint32_t least_item = UINT32_MAX;
 	for (uint32_t k = x->first_cover[s]; k < x->first_cover[s + 1]; k++) {
 		uint32_t i = x->cover[k];
-		if (x->placed[i])
+		if (exact_is_placed(x, i))
 			continue;
 		int64_t rest = x->lowest[i] > h ? x->lowest[i] : exact_next_rest(x, i, s);
 		if (rest < next)
@@ -410,7 +450,7 @@ static bool exact_leave_gap(struct pack_exact *x, uint32_t s, int64_t h)
 	}
 	for (uint32_t k = x->first_cover[s]; k < x->first_cover[s + 1]; k++) {
 		uint32_t i = x->cover[k];
-		if (x->placed[i])
+		if (exact_is_placed(x, i))
 			continue;
 		int64_t top = (x->lowest[i] > next ? x->lowest[i] : next) + x->item[i].size;
 		if (top < least) {
@@ -423,7 +463,7 @@ static bool exact_leave_gap(struct pack_exact *x, uint32_t s, int64_t h)
 	}
 	for (uint32_t k = x->first_cover[s]; k < x->first_cover[s + 1]; k++) {
 		uint32_t i = x->cover[k];
-		if (x->placed[i])
+		if (exact_is_placed(x, i))
 			continue;
 		int64_t bound = next;
 		if (x->lowest[i] == h) {
@@ -440,9 +480,9 @@ static bool exact_leave_gap(struct pack_exact *x, uint32_t s, int64_t h)
 
 static bool exact_may_lie(const struct pack_exact *x, uint32_t i, int64_t h)
 {
-	if (x->placed[i] || x->lowest[i] != h || x->blocked[i] == h)
+	if (x->lowest[i] != h || x->blocked[i] == h)
 		return false;
-	return x->same_as[i] == i || x->placed[x->same_as[i]];
+	return x->same_as[i] == i || exact_is_placed(x, x->same_as[i]);
 }
 
 struct choice {
@@ -479,27 +519,24 @@ static struct choice exact_choose_section(const struct pack_exact *x, uint32_t f
 	return best;
 }
 
+/* Of the component [first, last): of what is not placed there, and the bounds. */
 static uint64_t exact_key(const struct pack_exact *x, uint32_t first, uint32_t last)
 {
-	uint64_t sum = x->salt;
-	for (uint32_t i = 0; i < x->items; i++) {
-		if (x->placed[i] || x->item[i].lower < first || x->item[i].lower >= last)
-			continue;
-		uint64_t bound = (uint64_t)x->lowest[i] * 2 + (x->blocked[i] == x->lowest[i]);
-		sum += hash_bits(bound, i);
-	}
-	return sum | 1;
+	uint64_t sum = x->salt + hash_bits(2, first);
+	for (uint32_t s = first; s < last; s++)
+		sum += x->key[s];
+	return (sum ^ sum >> 29) * 0xBF58476D1CE4E5B9u | 1;
 }
 
 static bool exact_has_failed(const struct pack_exact *x, uint64_t key)
 {
-	uint64_t at = key >> 1 & x->state_mask;
+	uint64_t at = key >> 20 & x->state_mask;
 	return x->state[at] == key || x->state[at ^ 1] == key;
 }
 
 static void exact_remember(struct pack_exact *x, uint64_t key)
 {
-	uint64_t at = key >> 1 & x->state_mask;
+	uint64_t at = key >> 20 & x->state_mask;
 	if (exact_has_failed(x, key))
 		return;
 	if (x->state[at])
@@ -688,13 +725,13 @@ static bool exact_start(struct pack_exact *x, const int64_t *base, const int64_t
 	x->left = x->items;
 	x->variant = variant;
 	x->stamp++;
-	memset(x->placed, 0, x->items);
 	for (uint32_t s = 0; s < x->sections; s++) {
 		x->ceiling[s] = ceiling[s];
 		x->total[s] = 0;
 		x->unplaced[s] = x->crossing[s] = 0;
 		x->supports[s] = 0;
 		x->floor[s] = NEVER;
+		x->key[s] = 0;
 	}
 	x->salt = 1;
 	for (uint32_t s = 0; s < x->sections; s++)
@@ -714,6 +751,7 @@ static bool exact_start(struct pack_exact *x, const int64_t *base, const int64_t
 		}
 		x->lowest[i] = a->pin != PACK_UNPINNED ? a->pin : exact_fit(x, i, low);
 		x->blocked[i] = -1;
+		x->key[a->lower] += exact_term(x, i);
 		x->rank[i] = exact_rank(x, i, variant);
 		if (x->lowest[i] < low || x->lowest[i] + a->size > x->ceiling_of[i])
 			return false;
@@ -736,7 +774,7 @@ enum pack_verdict pack_exact_run(struct pack_exact *x, const int64_t *base, cons
 		enum step step = exact_open_frame(x);
 		if (step == STEP_DONE) {
 			verdict = PACK_FOUND;
-			memcpy(offset, x->lowest, x->items * sizeof *offset);
+			memcpy(offset, x->offset, x->items * sizeof *offset);
 			break;
 		}
 		if (step == STEP_FAILED)

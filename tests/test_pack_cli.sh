@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# `tarn pack`: its line of JSON, its table, its exit codes, and errors that name file and line.
+. tests/support/testing.sh
+
+tarn=$BUILD/tarn
+printf 'id,lower,upper,size\na,0,2,128\nb,1,4,256\nc,3,5,128\nd,0,5,0\n' >"$directory/three.csv"
+
+# code EXPECTED COMMAND...: the command ends with this exit code.
+code() {
+	local expected=$1 got=0
+	shift
+	"$@" >"$directory/out" 2>"$directory/error" || got=$?
+	[ "$got" = "$expected" ] || { echo "exit code $got, not $expected: $*"; cat "$directory/error"; return 1; }
+}
+
+# says TEXT: standard error of the last command has it.
+says() {
+	grep -qF -- "$1" "$directory/error" || { echo "no \"$1\" in:"; cat "$directory/error"; return 1; }
+}
+
+has() {
+	/usr/bin/python3 -c 'import json, sys
+assert json.load(open(sys.argv[1]))[sys.argv[2]] == json.loads(sys.argv[3]), open(sys.argv[1]).read()' "$directory/out" "$1" "$2"
+}
+
+fits() {
+	code 0 "$tarn" pack "$directory/three.csv" --json -o "$directory/packed.csv"
+	has height 384 && has lower_bound 384 && has optimal true && has status '"ok"'
+	grep -q '^{.*"pack_ms": [0-9.e-]*[,}]' "$directory/out"
+	[ "$(wc -l <"$directory/packed.csv")" = 5 ]
+	head -n 1 "$directory/packed.csv" | grep -qx 'id,lower,upper,size,offset'
+	code 0 "$tarn" pack "$directory/three.csv" --capacity 384
+	code 0 "$tarn" pack "$directory/three.csv" --capacity 1KiB --timeout 5
+}
+
+overfull() {
+	code 3 "$tarn" pack "$directory/three.csv" --capacity 383 -o "$directory/none.csv"
+	has status '"infeasible"'
+	says '2 buffers of 384 bytes are live together at time 1, 1 more than the capacity of 383: b (256), a (128)'
+	[ ! -e "$directory/none.csv" ]
+}
+
+# Live sums of 10 at every time, and no packing below 11.
+proved() {
+	cat >"$directory/gap.csv" <<-EOF
+	id,lower,upper,size
+	$(awk 'BEGIN { split("5,7,2 0,2,3 9,10,1 8,10,2 6,7,7 0,2,4 4,9,1 0,3,4 2,7,1 2,6,1 5,10,1 4,7,1 7,10,11 2,4,3 3,6,6 5,10,1 0,5,5 4,8,1 2,3,2 5,8,1", b, " "); for (i = 1; i in b; i++) print i "," b[i] }')
+	EOF
+	code 0 "$tarn" pack "$directory/gap.csv"
+	has height 17 && has optimal true && has load 16
+	code 3 "$tarn" pack "$directory/gap.csv" --capacity 16
+	says 'proved that no packing fits the capacity of 16 bytes; the best height found is'
+}
+
+same_in_any_order() {
+	"$tarn" pack "$directory/gap.csv" -o "$directory/one.csv"
+	{ head -n 1 "$directory/gap.csv"; tail -n +2 "$directory/gap.csv" | sort -t, -k4,4n -k1,1r; } >"$directory/sorted.csv"
+	"$tarn" pack "$directory/sorted.csv" -o "$directory/other.csv"
+	diff <(sort "$directory/one.csv") <(sort "$directory/other.csv")
+}
+
+bad_input() {
+	printf 'id,lower,size\n' >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:1: no column "upper"'
+	printf 'size,id,upper,lower\n5,a,2,0\n6,b,2,2\n' >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:3: id b lives from 2 to 2'
+	printf 'id,lower,upper,size\r\na,0,2,5\r\na,0,2,5\r\n' >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:3: id a again, first on line 2'
+	printf 'id,lower,upper,size\na,0,2,-5\n' >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:2: size is "-5"'
+	printf 'id,lower,upper,size\na,0,2\n' >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:2: 3 fields'
+	: >"$directory/bad.csv"
+	code 2 "$tarn" pack "$directory/bad.csv" && says 'bad.csv:1: the file is empty'
+	code 5 "$tarn" pack "$directory/missing.csv"
+	code 2 "$tarn" pack
+	code 2 "$tarn" pack "$directory/three.csv" --speed
+	code 2 "$tarn" pack "$directory/three.csv" --timeout -1
+	code 5 "$tarn" pack "$directory/three.csv" -o "$directory/no/folder.csv"
+	code 0 "$tarn" pack --help
+}
+
+pinned() {
+	printf 'id,lower,upper,size,alignment,pinned\na,0,4,10,1,\nb,0,4,10,64,\nc,1,2,5,1,3\n' >"$directory/pinned.csv"
+	code 0 "$tarn" pack "$directory/pinned.csv" -o "$directory/packed.csv"
+	grep -qx 'c,1,2,5,3' "$directory/packed.csv" && grep -qx 'b,0,4,10,64' "$directory/packed.csv"
+	has height 74 && has optimal true
+}
+
+expect "a packing, its height and its table" fits
+expect "an overfull time is named with its buffers" overfull
+expect "a height above the load is proved" proved
+expect "the order of lines does not matter" same_in_any_order
+expect "pinned and aligned buffers" pinned
+expect "errors name file and line" bad_input
+finish
