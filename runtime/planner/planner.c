@@ -19,7 +19,7 @@
 /* And how often in vain for the smallest step down before it is left alone. */
 #define LEAST_CUT_FAILURES 3u
 /* Long searches for a lower peak, which share the work of one. */
-#define LONG_LOWER_ROUNDS 12u
+#define LONG_LOWER_ROUNDS 16u
 /* Each of several starts gets one so-manieth of the work of a long search. */
 #define LONG_START_SHARE 6u
 /* Ops of a problem that is searched from one start alone. */
@@ -189,7 +189,7 @@ static enum tarn_status take_known(struct planning *k)
 static const struct {
 	uint32_t states;
 	uint64_t work, bisection_work;
-} exact_limits[] = { { 0, 0, 0 }, { 300000, 3000000, 16000000 }, { 6000000, 100000000, 200000000 } };
+} exact_limits[] = { { 0, 0, 0 }, { 300000, 3000000, 8000000 }, { 6000000, 100000000, 200000000 } };
 
 /*
  * Small problems: the fastest schedule, or any, within a limit and faster than k->trial.time_ns, into the trial.
