@@ -69,7 +69,7 @@ static const uint32_t strategy_of[] = { STRATEGY_AUTO, STRATEGY_NONE,  STRATEGY_
 					STRATEGY_SQRT, STRATEGY_SPEED, STRATEGY_MIN };
 static const char *const efforts[] = { "fast", "normal", "max" };
 /* Entries that each of the bounds may look at. */
-static const uint64_t bound_work[] = { 10000000, 60000000, 5000000000 };
+static const uint64_t bound_work[] = { 4000000, 50000000, 5000000000 };
 
 static enum tarn_status parse_valued(struct dag_options *k, const char *option, const char *value)
 {

@@ -13,7 +13,9 @@
 #define POLISH_WORK 300000u
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
-#define SEARCH_WORK 500000u
+#define SEARCH_WORK 400000u
+/* Ops of a problem whose long searches are shorter. */
+#define LONG_SEARCH_OPS 1500u
 
 /*
  * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
@@ -44,7 +46,7 @@ void candidate_copy(struct candidate *to, const struct candidate *from)
 static const struct {
 	uint64_t work;
 	uint32_t most_bits;
-} efforts[] = { { 0, 8 }, { 800000000, 10 }, { 36000000000, 12 } };
+} efforts[] = { { 0, 8 }, { 700000000, 10 }, { 36000000000, 12 } };
 
 enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
 				struct host_arena *arena)
@@ -267,9 +269,12 @@ bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint6
 bool optimizer_search_long(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, uint64_t enough_time,
 			   struct candidate *c)
 {
-	struct search_goal goal = {
-		.limit = limit, .work = efforts[k->effort].work / share, .seed = seed, .enough_time = enough_time
-	};
+	/* Large problems are to be planned in about the same time, whose other parts grow. */
+	uint32_t large = k->dependence.needed_ops > LONG_SEARCH_OPS ? 3 : 1;
+	struct search_goal goal = { .limit = limit,
+				    .work = efforts[k->effort].work / share / large,
+				    .seed = seed,
+				    .enough_time = enough_time };
 	candidate_copy(&k->other, c);
 	if (!search_long(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
 		return false;

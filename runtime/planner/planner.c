@@ -19,7 +19,7 @@
 /* And how often in vain for the smallest step down before it is left alone. */
 #define LEAST_CUT_FAILURES 3u
 /* Long searches for a lower peak, which share the work of one. */
-#define LONG_LOWER_ROUNDS 12u
+#define LONG_LOWER_ROUNDS 16u
 /* Each of several starts gets one so-manieth of the work of a long search. */
 #define LONG_START_SHARE 6u
 /* Ops of a problem that is searched from one start alone. */
@@ -378,48 +378,59 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
-/* A question of the bisection may take one so-manieth of its work. */
-#define BISECTION_SHARE 8u
+/*
+ * Parts of the bisection's work that a question may take, in sixteenths: first by what has the least left to do, then by
+ * what is fastest.
+ */
+#define NEAREST_SIXTEENTHS 1u
+#define FASTEST_SIXTEENTHS 4u
+
+/* Whether a schedule fits the limit: then the trial is one. */
+static enum tarn_status ask_exactly(struct planning *k, uint64_t limit, uint64_t *work, bool *found, bool *proved)
+{
+	static const uint32_t order[] = { EXACT_NEAREST, EXACT_FASTEST }, part[] = { NEAREST_SIXTEENTHS,
+										     FASTEST_SIXTEENTHS };
+	uint64_t all = exact_limits[k->request->effort].bisection_work, bound;
+	enum tarn_status st = TARN_OK;
+	*found = *proved = false;
+	for (uint32_t i = 0; !st && !*found && !*proved && i < 2; i++) {
+		uint64_t share = all / 16 * part[i];
+		k->exact_work = share = share < *work ? share : *work;
+		st = search_exactly(k, limit, order[i], found, proved, &bound);
+		*work -= share - k->exact_work;
+	}
+	return st;
+}
 
 /*
- * Small problems: bisects between what is proved and what was found. Where the exact search cannot tell, the bisection
- * goes on above.
+ * Small problems: the bound itself, then limits between what is proved, or could not be decided, and what was found.
  */
 static enum tarn_status lower_exactly(struct planning *k)
 {
-	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1, bound;
-	uint64_t proved_low = k->optimizer.bound, low = proved_low,
-		 work = exact_limits[k->request->effort].bisection_work;
+	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1;
+	uint64_t proved_low = k->optimizer.bound, low = proved_low;
+	uint64_t work = exact_limits[k->request->effort].bisection_work;
 	bool found, proved;
 	enum tarn_status st = TARN_OK;
 	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
 		return TARN_OK;
 	/* All peaks are multiples of the grain. */
 	while (!st && low < k->least.peak_bytes && work) {
-		/* The bound itself first. Low limits are quick to decide. */
-		uint64_t limit =
-			low + (low == k->optimizer.bound ? 0 : (k->least.peak_bytes - low) / grain / 4 * grain);
-		if (limit >= k->least.peak_bytes)
-			break;
-		uint64_t share = exact_limits[k->request->effort].bisection_work / BISECTION_SHARE;
-		uint64_t before = k->exact_work = share < work ? share : work;
-		st = search_exactly(k, limit, EXACT_NEAREST, &found, &proved, &bound);
-		work -= before - k->exact_work;
-		if (!st && !found && !proved) {
-			before = k->exact_work = share < work ? share : work;
-			st = search_exactly(k, limit, EXACT_FASTEST, &found, &proved, &bound);
-			work -= before - k->exact_work;
-		}
+		uint64_t limit = low, above = (k->least.peak_bytes - low) / grain;
+		if (low != k->optimizer.bound)
+			limit += (above - 1 - above / 4) * grain;
+		st = ask_exactly(k, limit, &work, &found, &proved);
 		if (st)
 			return st;
 		if (found)
 			st = take_if_lower(k);
 		if (found && k->least.peak_bytes > limit)
 			break;
-		if (!found)
-			low = limit + grain;
+		if (found)
+			continue;
+		low = limit + grain;
 		/* What does not fit a limit fits none below it. */
-		if (!found && proved)
+		if (proved)
 			proved_low = low;
 	}
 	k->result->least_bound = proved_low;

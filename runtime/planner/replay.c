@@ -6,9 +6,12 @@
 #include <string.h>
 
 #define NEVER UINT32_MAX
-/* On problems with so many ops, costs to restore a value are kept for so many steps. */
+/* On problems with so many ops, costs to restore a value are kept for so many steps and a part of the ops. */
 #define LARGE 2500u
 #define STALE_STEPS 128u
+#define STALE_PART 128u
+/* There, so many ops to run again are dear enough not to ask for more. */
+#define LONG_WALK 64u
 
 struct replay {
 	/* Fixed for the order. */
@@ -176,9 +179,9 @@ static bool can_run_again(const struct replay *r, uint32_t o)
 
 /*
  * Time to make the value again if it were gone now, with all that is missing for it. Infinite when that would run an op
- * which may not run any more; `limit`: a cost above it may be called infinite as well.
+ * which may not run any more; `limit`: a cost above it may be called infinite as well; after `most` ops the walk ends, and what is known by then is returned.
  */
-static double cost_to_restore(struct replay *r, uint32_t value, double limit)
+static double cost_of_walk(struct replay *r, uint32_t value, double limit, uint32_t most)
 {
 	const struct problem *p = r->p;
 	uint32_t stamp = new_walk(r), top = 0;
@@ -188,6 +191,8 @@ static double cost_to_restore(struct replay *r, uint32_t value, double limit)
 	while (top) {
 		uint32_t o = r->stack[--top];
 		cost += (double)p->op[o].cost_ns;
+		if (!most--)
+			return cost;
 		if (!can_run_again(r, o) || cost > limit)
 			return INFINITY;
 		const uint32_t *input = problem_inputs(p, o);
@@ -200,6 +205,11 @@ static double cost_to_restore(struct replay *r, uint32_t value, double limit)
 		}
 	}
 	return cost;
+}
+
+static double cost_to_restore(struct replay *r, uint32_t value, double limit)
+{
+	return cost_of_walk(r, value, limit, UINT32_MAX);
 }
 
 static void push_op(struct replay *r, uint32_t o, uint32_t *top)
@@ -275,8 +285,8 @@ static double estimate_of_cost(struct replay *r, uint32_t v, double limit)
 {
 	if (r->d->needed_ops < LARGE)
 		return cost_to_restore(r, v, limit);
-	if (!r->known_at[v] || r->steps + 1 - r->known_at[v] > STALE_STEPS) {
-		r->known_cost[v] = cost_to_restore(r, v, INFINITY);
+	if (!r->known_at[v] || r->steps + 1 - r->known_at[v] > STALE_STEPS + r->d->needed_ops / STALE_PART) {
+		r->known_cost[v] = cost_of_walk(r, v, INFINITY, LONG_WALK);
 		r->known_at[v] = r->steps + 1;
 	}
 	return r->known_cost[v];

@@ -35,6 +35,7 @@ struct search {
 	uint64_t random;
 	double limit, penalty, objective, excess; /* of the timeline's schedule */
 	uint32_t most_bits;
+	bool is_long;
 	uint32_t *best, best_steps; /* of a long search */
 	double best_time;
 	uint64_t work;
@@ -192,7 +193,7 @@ static void free_connected(struct search *k)
 /* Most rounds are small and quick; some are larger, in long searches up to the largest. */
 static uint32_t choose_bits(struct search *k)
 {
-	if (k->most_bits <= LARGER_BITS)
+	if (!k->is_long)
 		return k->d->needed_ops <= SMALL && !random_below(&k->random, 5) ? LARGER_BITS : USUAL_BITS;
 	uint32_t kind = random_below(&k->random, k->d->needed_ops > MANY_OPS ? 512 : 64);
 	return kind < 1 ? k->most_bits : kind < 4 ? LARGER_BITS + 2 : kind < 16 ? LARGER_BITS : USUAL_BITS;
@@ -292,6 +293,7 @@ static bool end(struct search *k, uint32_t *step, uint32_t *steps)
 bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step, uint32_t *steps)
 {
 	struct descent descent;
+	k->is_long = false;
 	if (!begin(k, goal, step, *steps))
 		return false;
 	begin_descent(k, &descent);
@@ -366,6 +368,7 @@ bool search_long(struct search *k, const struct search_goal *goal, uint32_t *ste
 {
 	struct descent descent;
 	k->work = k->hood.work = 0;
+	k->is_long = true;
 	if (!begin(k, goal, step, *steps))
 		return false;
 	begin_descent(k, &descent);

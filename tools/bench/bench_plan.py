@@ -31,11 +31,14 @@ def training(name, layers):
     """A training step from forward layers (time, bytes, indices of earlier layers)."""
     ids = []
     forward = [node(ids, t, b, [f"n{i}" for i in inputs], "fwd") for t, b, inputs in layers]
-    readers = {i: [j for j, layer in enumerate(layers) if i in layer[2]] for i in range(len(layers))}
+    readers = {i: [] for i in range(len(layers))}
+    for j, layer in enumerate(layers):
+        for i in layer[2]:
+            readers[i].append(j)
     part, targets = {}, []
     for j in range(len(layers) - 1, -1, -1):
         t, b, inputs = layers[j]
-        arriving = [part[j, r] for r in readers[j]]
+        arriving = [part[r, j] for r in readers[j]]
         gradient = arriving[0] if len(arriving) == 1 else None
         if len(arriving) > 1:
             gradient = node(ids, 1 + t // 8, b, arriving, "bwd")
