@@ -247,7 +247,14 @@ START_TEST(problem_check_names_the_violation)
 	struct problem_value value[] = { { 64, 0, 0 }, { 64, 1, 0 } };
 	struct problem_op op[] = { { .first_output = 0, .outputs = 1 },
 				   { .first_input = 1, .inputs = 1, .first_output = 2, .outputs = 1 } };
-	struct problem p = { value, op, operand, after, 2, 2, 3, 1 };
+	struct problem p = { .value = value,
+			     .op = op,
+			     .operand = operand,
+			     .after = after,
+			     .values = 2,
+			     .ops = 2,
+			     .operands = 3,
+			     .afters = 1 };
 	ck_assert_ok(problem_check(&p));
 	value[0].bytes = 100;
 	ck_assert_fails(problem_check(&p), TARN_EINTERNAL, "value 0 has 100 bytes");
