@@ -20,7 +20,7 @@
 /* Items from which on blurred rules are tried, the part of the work they get, and what placing an item costs of it. */
 #define BLURRED_LEAST 1500u
 #define BLURRED_PART 8u
-#define PLACEMENT_COST 700u
+#define PLACEMENT_COST 1000u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
 /*
