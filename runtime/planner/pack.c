@@ -49,6 +49,7 @@ struct packer {
 	int64_t bound;                 /* proved: no height is lower */
 	int64_t enough;                /* at or below this the work is done */
 	uint64_t work;                 /* left, in thousandths of a node of a small problem: about nanoseconds */
+	uint64_t all_work;             /* at the start */
 	uint64_t nodes;
 	bool stopped;
 };
@@ -221,12 +222,13 @@ static enum pack_verdict packer_ask_often(struct packer *k, struct whole *w, int
 }
 
 /*
- * One round: the height that would be enough or is the least possible, then halfway between what was refused or not
- * answered in this round and the best height.
+ * One round: the capacity; or the least height possible, then halfway between what was refused or not answered in this
+ * round and the best height. A goal only ends it: whoever asks again with the height that was found as a goal must get
+ * there on the same way.
  */
 static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
 {
-	int64_t least = k->bound > k->enough ? k->bound : k->enough;
+	int64_t least = k->options->minimise ? k->bound : k->enough;
 	packer_ask_often(k, w, least, limit);
 	if (!k->options->minimise)
 		return;
@@ -245,7 +247,8 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 	struct pack_reduction reduction;
 	struct whole w;
 	int64_t target = k->bound;
-	if (k->problem.pinned || k->problem.aligned || target != k->problem.most || target < k->enough)
+	if (k->problem.pinned || k->problem.aligned || target != k->problem.most ||
+	    (!k->options->minimise && target < k->enough))
 		return TARN_OK;
 	uint32_t full = 0;
 	for (uint32_t s = 0; s < k->problem.sections; s++)
@@ -288,6 +291,11 @@ static enum tarn_status packer_search_whole(struct packer *k)
 	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
 	     limit += limit / 8, w.round++)
 		packer_ask_round(k, &w, limit);
+	/* A goal that was not met on the way is asked for by itself, with half as much work again. */
+	if (k->options->minimise && k->enough > k->bound && k->height > k->enough)
+		k->work = k->all_work / 2;
+	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k); limit += limit / 8)
+		packer_ask_often(k, &w, k->enough, limit);
 	return TARN_OK;
 }
 
@@ -313,6 +321,7 @@ static enum tarn_status packer_init(struct packer *k, const struct pack_buffer *
 	uint64_t enough = (options->minimise ? options->goal : options->capacity) / k->problem.unit;
 	k->enough = enough < INT64_MAX / 4 ? (int64_t)enough : INT64_MAX / 4;
 	k->work = options->effort < UINT64_MAX / 1000 ? options->effort * 1000 : UINT64_MAX;
+	k->all_work = k->work;
 	return TARN_OK;
 }
 
