@@ -27,7 +27,7 @@ static const struct {
 	  "Packs buffers with fixed lives into one arena: the columns are id, lower, upper and size, and may be alignment\n"
 	  "and pinned; a buffer lives in [lower, upper). Prints a line of JSON. Without a capacity the height is minimised;\n"
 	  "with one, exit code 3 says that it is proved to be too small, 4 that this is unknown.\n"
-	  "  --timeout SECONDS   stops earlier, with the best so far\n"
+	  "  --timeout SECONDS   allows work for so long, if that is more than without, and stops then with the best so far\n"
 	  "  -o OUT.csv          writes the buffers with their offsets, when they fit\n"
 	  "  --json              the line of JSON alone: the same\n" },
 	{ "train", "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",

@@ -28,6 +28,7 @@
 
 #define NEVER (INT64_MAX / 4) /* floor of a section whose items are all placed */
 #define GAP UINT32_MAX
+#define FRAMES_BETWEEN_STOPS 2048u
 #define NOISE 0.3 /* added to a factor of 1 at random, so that runs differ */
 
 struct undo {
@@ -38,7 +39,7 @@ struct undo {
 #define UNDO_BLOCKED (UINT32_MAX - 1)
 
 struct frame {
-	uint32_t first, last;           /* sections of the component it decides in */
+	uint32_t first, last; /* sections of the component it decides in */
 	uint32_t section;
 	uint32_t choices, next, chosen; /* in the pool; chosen: item or GAP, what is in force */
 	uint32_t undo;                  /* length of the trail before the choice */
@@ -55,16 +56,16 @@ struct pack_exact {
 	uint32_t *same_as;                     /* [items]: the item before it that is alike in everything; or itself */
 	uint32_t *twin;                        /* [items]: chain of items with the same range, circular */
 	int64_t *ceiling_of;                   /* [items] */
-	double *rank;                         /* [items]: larger ones are tried first */
+	double *rank;                          /* [items]: larger ones are tried first */
 	uint32_t *weight;                      /* [sections]: failures seen */
 	bool mixed_alignment, pins;
 
 	/* State */
-	int64_t *lowest;  /* [items]; NEVER once it is placed */
-	int64_t *blocked; /* [items]: offset at which a twin forbids it */
-	int64_t *offset;  /* [items]: of the placed ones */
-	uint64_t *factor; /* [items]: of its bound in the key of a state */
-	uint64_t *key;    /* [sections]: sum over the unplaced items that begin there */
+	int64_t *lowest;                  /* [items]; NEVER once it is placed */
+	int64_t *blocked;                 /* [items]: offset at which a twin forbids it */
+	int64_t *offset;                  /* [items]: of the placed ones */
+	uint64_t *factor;                 /* [items]: of its bound in the key of a state */
+	uint64_t *key;                    /* [sections]: sum over the unplaced items that begin there */
 	int64_t *floor, *total, *ceiling; /* [sections] */
 	uint32_t *supports;               /* [sections]: unplaced items whose bound is the floor */
 	uint32_t *unplaced;               /* [sections] */
@@ -85,6 +86,8 @@ struct pack_exact {
 	struct host_arena *scratch;
 	uint32_t variant;
 	bool out_of_memory;
+	bool (*stop)(void *context);
+	void *context;
 };
 
 /* ---- Setting up ---- */
@@ -213,8 +216,9 @@ struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items,
 		.state_mask = capacity - 1,
 	};
 	if (!x->same_as || !x->twin || !x->ceiling_of || !x->rank || !x->weight || !x->lowest || !x->blocked ||
-	    !x->offset || !x->factor || !x->key || !x->floor || !x->total || !x->ceiling || !x->supports || !x->unplaced || !x->crossing ||
-	    !x->saved || !x->dirty || !x->state || !exact_index_sections(x) || !exact_index_neighbours(x))
+	    !x->offset || !x->factor || !x->key || !x->floor || !x->total || !x->ceiling || !x->supports ||
+	    !x->unplaced || !x->crossing || !x->saved || !x->dirty || !x->state || !exact_index_sections(x) ||
+	    !exact_index_neighbours(x))
 		return NULL;
 	exact_index_twins(x);
 	for (uint32_t i = 0; i < items; i++)
@@ -252,8 +256,8 @@ static inline bool exact_is_placed(const struct pack_exact *x, uint32_t i)
 }
 
 /*
- * What an unplaced item adds to its component's key: linear in its bound, with random factors, so that keys of different
- * states are equal with a probability of about 2^-64.
+ * What an unplaced item adds to its component's key: linear in its bound, with random factors, so that keys of
+ * different states are equal with a probability of about 2^-64.
  */
 static inline uint64_t exact_term(const struct pack_exact *x, uint32_t i)
 {
@@ -496,7 +500,11 @@ static void exact_look_at_basin(const struct pack_exact *x, uint32_t first, uint
 	for (uint32_t s = first; s < last; s++) {
 		bool gap = x->floor[s] + x->total[s] < x->ceiling[s];
 		uint64_t cases = x->supports[s] + gap;
-		uint64_t score = cases == 1 ? 0 : ((cases << 20) + (cases << 20) * (uint64_t)(x->ceiling[s] - x->floor[s] - x->total[s]) * 16 / (uint64_t)x->ceiling[s]) / (1 + (x->weight[s]));
+		uint64_t score = cases == 1 ? 0
+					    : ((cases << 20) +
+					       (cases << 20) * (uint64_t)(x->ceiling[s] - x->floor[s] - x->total[s]) *
+						       16 / (uint64_t)x->ceiling[s]) /
+						      (1 + (x->weight[s]));
 		if (score < best->score)
 			*best = (struct choice){ s, score };
 	}
@@ -619,8 +627,7 @@ static enum step exact_open_frame(struct pack_exact *x)
 		choice = exact_choose_section(x, x->frame[x->depth - 1].first, x->frame[x->depth - 1].last);
 	if (choice.section == UINT32_MAX)
 		choice = exact_choose_section(x, 0, x->sections);
-	if (x->depth == x->frames &&
-	    !exact_grow(x, (void **)&x->frame, &x->frames, x->depth + 1, sizeof *x->frame))
+	if (x->depth == x->frames && !exact_grow(x, (void **)&x->frame, &x->frames, x->depth + 1, sizeof *x->frame))
 		return STEP_FAILED;
 	struct frame *f = &x->frame[x->depth];
 	*f = (struct frame){ .section = choice.section, .undo = x->trail_length, .chosen = GAP };
@@ -761,6 +768,12 @@ static bool exact_start(struct pack_exact *x, const int64_t *base, const int64_t
 	return exact_settle(x);
 }
 
+void pack_exact_stop_when(struct pack_exact *x, bool (*stop)(void *context), void *context)
+{
+	x->stop = stop;
+	x->context = context;
+}
+
 enum pack_verdict pack_exact_run(struct pack_exact *x, const int64_t *base, const int64_t *ceiling, uint32_t variant,
 				 uint64_t *nodes, int64_t *offset)
 {
@@ -770,7 +783,9 @@ enum pack_verdict pack_exact_run(struct pack_exact *x, const int64_t *base, cons
 		*nodes = 0;
 		return PACK_NONE;
 	}
-	while (left && !x->out_of_memory) {
+	for (uint32_t frames = 1; left && !x->out_of_memory; frames++) {
+		if (frames % FRAMES_BETWEEN_STOPS == 0 && x->stop && x->stop(x->context))
+			break;
 		enum step step = exact_open_frame(x);
 		if (step == STEP_DONE) {
 			verdict = PACK_FOUND;
