@@ -141,7 +141,7 @@ START_TEST(cut_rectangles_are_put_together)
 {
 	struct testing_random random = { .state = (uint64_t)_i + 7000 };
 	struct pack_buffer buffer[MOST];
-	uint32_t n = testing_between(&random, 20, _i % 4 ? 60 : MOST);
+	uint32_t n = testing_between(&random, 20, _i % 4 ? 60 : 200);
 	cut(&random, buffer, n, 1000000);
 	solve(buffer, n, UINT64_MAX, 2000000);
 	check_packing(buffer, n, _i);
