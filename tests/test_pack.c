@@ -134,6 +134,22 @@ START_TEST(stops_at_the_goal)
 }
 END_TEST
 
+/* A height that was found is found again when it is the goal, and so is any above it. */
+START_TEST(a_height_found_is_a_goal_met)
+{
+	struct testing_random random = { .state = (uint64_t)_i + 2000 };
+	struct buffer buffer[MOST];
+	uint32_t n = random_buffers(&random, buffer);
+	uint64_t least;
+	ck_assert_ok(pack_buffers(buffer, n, 0, 300, &arena, offset, &least, &load));
+	for (uint64_t goal = least; goal <= least + 192; goal += 64) {
+		ck_assert_ok(pack_buffers(buffer, n, goal, 300, &arena, offset, &height, &load));
+		ck_assert_ok(pack_check(buffer, n, offset, height));
+		ck_assert_msg(height <= goal, "seed %d", _i);
+	}
+}
+END_TEST
+
 START_TEST(check_sees_overlaps_and_heights)
 {
 	const struct buffer buffer[] = { { 128, 0, 2 }, { 128, 1, 3 }, { 128, 2, 4 } };
@@ -171,6 +187,7 @@ int main(void)
 	tcase_add_test(all, uses_gaps_below_between_and_above);
 	tcase_add_test(all, small_and_uniform_inputs);
 	tcase_add_test(all, stops_at_the_goal);
+	tcase_add_loop_test(all, a_height_found_is_a_goal_met, 0, CASES);
 	tcase_add_test(all, check_sees_overlaps_and_heights);
 	tcase_add_test(all, survives_lack_of_host_memory);
 	suite_add_tcase(suite, all);

@@ -30,7 +30,7 @@ static const struct {
 	  "and pinned; a buffer lives in [lower, upper). Prints a line of JSON. Without a capacity the height is "
 	  "minimised;\n"
 	  "with one, exit code 3 says that it is proved to be too small, 4 that this is unknown.\n"
-	  "  --timeout SECONDS   stops earlier, with the best so far\n"
+	  "  --timeout SECONDS   allows work for so long, then stops with the best so far\n"
 	  "  -o OUT.csv          writes the buffers with their offsets, when they fit\n" },
 #ifdef CONFIG_YAML
 	{ "dag",

@@ -13,9 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Work without a word about it: about two seconds to minimise, longer to answer a question about a capacity. */
-#define EFFORT_MINIMISE 2000000u
+/* Work at least: less than two seconds to minimise, longer to answer a question about a capacity. */
+#define EFFORT_MINIMISE 1700000u
 #define EFFORT_DECIDE 20000000u
+#define EFFORT_PER_SECOND 1e6 /* of --timeout, when that is more */
 #define LONGEST_LINE 4096
 #define NAMED_BUFFERS 8u
 
@@ -77,12 +78,14 @@ static enum tarn_status parse_arguments(int argc, char **argv, struct pack_argum
 			char *end;
 			a->timeout = strtod(value, &end);
 			if (end == value || *end || !(a->timeout > 0) || a->timeout > 1e9)
-				return tarn_fail(TARN_EINVAL, "pack: --timeout wants seconds above 0, not \"%s\"", value);
+				return tarn_fail(TARN_EINVAL, "pack: --timeout wants seconds above 0, not \"%s\"",
+						 value);
 		} else if (!strcmp(name, "-o")) {
 			a->output = value;
 		} else if (name[0] == '-' && name[1]) {
 			return tarn_fail(TARN_EINVAL,
-					 "pack: unknown option \"%s\"; there are --capacity, --timeout, -o and --json", name);
+					 "pack: unknown option \"%s\"; there are --capacity, --timeout, -o and --json",
+					 name);
 		} else if (a->input) {
 			return tarn_fail(TARN_EINVAL, "pack: one file at a time; \"%s\" is one too many", name);
 		} else {
@@ -133,8 +136,8 @@ static enum tarn_status read_header(struct table *t, const char *path, char *lin
 		}
 		if (t->place[c] == UINT32_MAX && c <= COLUMN_SIZE)
 			return tarn_fail(TARN_EINVAL,
-					 "%s:1: no column \"%s\"; the first line must name id, lower, upper and size", path,
-					 column_name[c]);
+					 "%s:1: no column \"%s\"; the first line must name id, lower, upper and size",
+					 path, column_name[c]);
 	}
 	return TARN_OK;
 }
@@ -146,23 +149,24 @@ static enum tarn_status read_number(const char *path, uint32_t line, enum column
 	errno = 0;
 	unsigned long long value = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno)
-		return tarn_fail(TARN_EINVAL, "%s:%" PRIu32 ": %s is \"%s\", but must be a whole number from 0 to 2^64 - 1",
-				 path, line, column_name[column], text);
+		return tarn_fail(TARN_EINVAL,
+				 "%s:%" PRIu32 ": %s is \"%s\", but must be a whole number from 0 to 2^64 - 1", path,
+				 line, column_name[column], text);
 	*out = value;
 	return TARN_OK;
 }
 
-static enum tarn_status read_row(struct table *t, const char *path, uint32_t line, char *text,
-				 struct host_arena *arena)
+static enum tarn_status read_row(struct table *t, const char *path, uint32_t line, char *text, struct host_arena *arena)
 {
 	char *field[MOST_FIELDS];
 	uint32_t fields = split_line(text, field, MOST_FIELDS);
 	if (fields != t->fields)
-		return tarn_fail(TARN_EINVAL, "%s:%" PRIu32 ": %u fields, but the first line has %u", path, line, fields,
-				 t->fields);
+		return tarn_fail(TARN_EINVAL, "%s:%" PRIu32 ": %u fields, but the first line has %u", path, line,
+				 fields, t->fields);
 	struct row row = { .buffer = { .align = 1, .pinned = PACK_ANYWHERE }, .line = line };
-	uint64_t *number[COLUMNS] = { NULL, &row.buffer.first, &row.buffer.last, &row.buffer.bytes, &row.buffer.align,
-				      &row.buffer.pinned };
+	uint64_t *number[COLUMNS] = {
+		NULL, &row.buffer.first, &row.buffer.last, &row.buffer.bytes, &row.buffer.align, &row.buffer.pinned
+	};
 	for (uint32_t c = COLUMN_LOWER; c < COLUMNS; c++) {
 		if (t->place[c] == UINT32_MAX || (c > COLUMN_SIZE && !*field[t->place[c]]))
 			continue;
@@ -175,8 +179,9 @@ static enum tarn_status read_row(struct table *t, const char *path, uint32_t lin
 		return tarn_fail(TARN_EINVAL, "%s:%" PRIu32 ": the id is empty", path, line);
 	if (row.buffer.first >= row.buffer.last)
 		return tarn_fail(TARN_EINVAL,
-				 "%s:%" PRIu32 ": id %s lives from %" PRIu64 " to %" PRIu64 "; upper must be above lower", path,
-				 line, id, row.buffer.first, row.buffer.last);
+				 "%s:%" PRIu32 ": id %s lives from %" PRIu64 " to %" PRIu64
+				 "; upper must be above lower",
+				 path, line, id, row.buffer.first, row.buffer.last);
 	row.id = host_arena_text(arena, id);
 	t->row = host_arena_grow(arena, t->row, &t->capacity, (size_t)t->rows + 1, sizeof *t->row);
 	if (!row.id || !t->row)
@@ -328,13 +333,14 @@ static enum tarn_status judge(const struct table *t, const struct pack_result *r
 		return TARN_OK;
 	if (result->outcome == PACK_UNDECIDED)
 		return tarn_fail(TARN_EUNKNOWN,
-				 "pack: unknown whether the capacity of %" PRIu64 " bytes can be met; the best height found is %"
-				 PRIu64 ", and none is below %" PRIu64,
+				 "pack: unknown whether the capacity of %" PRIu64
+				 " bytes can be met; the best height found is %" PRIu64 ", and none is below %" PRIu64,
 				 capacity, result->height, result->lower_bound);
 	if (result->load > capacity)
 		return name_overfull(t, result, capacity, arena);
 	return tarn_fail(TARN_EBUDGET,
-			 "pack: proved that no packing fits the capacity of %" PRIu64 " bytes; the best height found is %" PRIu64,
+			 "pack: proved that no packing fits the capacity of %" PRIu64
+			 " bytes; the best height found is %" PRIu64,
 			 capacity, result->height);
 }
 
@@ -371,6 +377,8 @@ static enum tarn_status pack_file(const struct pack_arguments *a, struct host_ar
 					.effort = decide ? EFFORT_DECIDE : EFFORT_MINIMISE,
 					.stop = a->timeout > 0 ? out_of_time : NULL,
 					.context = &limit };
+	if (a->timeout * EFFORT_PER_SECOND > (double)options.effort)
+		options.effort = (uint64_t)(a->timeout * EFFORT_PER_SECOND);
 	st = pack_solve(buffer, t.rows, &options, arena, offset, &result);
 	if (st)
 		return st;

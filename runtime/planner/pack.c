@@ -20,7 +20,7 @@
 /* Items from which on blurred rules are tried, the part of the work they get, and what placing an item costs of it. */
 #define BLURRED_LEAST 1500u
 #define BLURRED_PART 8u
-#define PLACEMENT_COST 700u
+#define PLACEMENT_COST 1000u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
 /*
@@ -49,6 +49,7 @@ struct packer {
 	int64_t bound;                 /* proved: no height is lower */
 	int64_t enough;                /* at or below this the work is done */
 	uint64_t work;                 /* left, in thousandths of a node of a small problem: about nanoseconds */
+	uint64_t all_work;             /* at the start */
 	uint64_t nodes;
 	bool stopped;
 };
@@ -95,9 +96,9 @@ static const struct pack_rule rules[] = {
 static void packer_try_blurred(struct packer *k, struct pack_skyline *sky)
 {
 	static const struct pack_rule blurred[] = {
-		{ PACK_BY_LIFE, 4, 4, 0.05, 0 },        { PACK_BY_AREA, 4, 4, 0.2, 0 },
-		{ PACK_BY_AREA, 1000, 1000, 0.6, 0 },   { PACK_BY_LIFE, 4, 4, 0.2, 0 },
-		{ PACK_BY_LIFE, 1000, 1000, 0.2, 0 },   { PACK_BY_LIFE, 20, 20, 0.05, 0 },
+		{ PACK_BY_LIFE, 4, 4, 0.05, 0 },      { PACK_BY_AREA, 4, 4, 0.2, 0 },
+		{ PACK_BY_AREA, 1000, 1000, 0.6, 0 }, { PACK_BY_LIFE, 4, 4, 0.2, 0 },
+		{ PACK_BY_LIFE, 1000, 1000, 0.2, 0 }, { PACK_BY_LIFE, 20, 20, 0.05, 0 },
 	};
 	uint64_t cost = (uint64_t)k->problem.items * PLACEMENT_COST, spend = k->work / BLURRED_PART;
 	if (k->problem.items < BLURRED_LEAST)
@@ -134,7 +135,8 @@ static enum tarn_status packer_try_rules(struct packer *k)
 
 static uint64_t count_pairs(const struct pack_item *item, uint32_t items, uint32_t sections, struct host_arena *scratch)
 {
-	/* Counted at the one of a pair that begins first; items that begin together count twice, which is near enough. */
+	/* Counted at the one of a pair that begins first; items that begin together count twice, which is near enough.
+	 */
 	struct host_mark mark = host_arena_mark(scratch);
 	uint32_t *starts = HOST_ARRAY(scratch, (size_t)sections + 1, uint32_t), pairs_known = starts != NULL;
 	uint64_t pairs = UINT64_MAX;
@@ -172,7 +174,10 @@ static enum tarn_status whole_init(struct packer *k, struct whole *w, const stru
 	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
 				    k->scratch);
 	w->ceiling = HOST_ARRAY(k->scratch, k->problem.sections, int64_t);
-	return w->search && w->ceiling ? TARN_OK : TARN_ENOMEM;
+	if (!w->search || !w->ceiling)
+		return TARN_ENOMEM;
+	pack_exact_stop_when(w->search, k->options->stop, k->options->context);
+	return TARN_OK;
 }
 
 static int64_t packer_height_of(const struct packer *k, const int64_t *offset)
@@ -221,19 +226,19 @@ static enum pack_verdict packer_ask_often(struct packer *k, struct whole *w, int
 }
 
 /*
- * One round: the height that would be enough or is the least possible, then halfway between what was refused or not
- * answered in this round and the best height.
+ * One round: the capacity; or the least height possible, then halfway between what was refused or not answered in this
+ * round and the best height. A goal only ends it: whoever asks again with the height that was found as a goal must get
+ * there on the same way.
  */
 static void packer_ask_round(struct packer *k, struct whole *w, uint64_t limit)
 {
-	int64_t least = k->bound > k->enough ? k->bound : k->enough;
+	int64_t least = k->options->minimise ? k->bound : k->enough;
 	packer_ask_often(k, w, least, limit);
 	if (!k->options->minimise)
 		return;
 	int64_t step = k->bound / STEPS + 1;
 	for (int64_t refused = least; !packer_done(k) && k->work >= w->node_cost && refused < k->height - 1;) {
-		int64_t target = k->height - refused > 2 * step ? refused + (k->height - refused) / 2 :
-								  k->height - 1;
+		int64_t target = k->height - refused > 2 * step ? refused + (k->height - refused) / 2 : k->height - 1;
 		if (packer_ask_often(k, w, target, limit) != PACK_FOUND)
 			refused = target;
 	}
@@ -245,7 +250,8 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 	struct pack_reduction reduction;
 	struct whole w;
 	int64_t target = k->bound;
-	if (k->problem.pinned || k->problem.aligned || target != k->problem.most || target < k->enough)
+	if (k->problem.pinned || k->problem.aligned || target != k->problem.most ||
+	    (!k->options->minimise && target < k->enough))
 		return TARN_OK;
 	uint32_t full = 0;
 	for (uint32_t s = 0; s < k->problem.sections; s++)
@@ -265,7 +271,8 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 		w.ceiling[s] = target;
 	uint64_t limit = FIRST_NODES + reduction.items;
 	for (uint64_t saved = k->work / 2; k->work > saved && !packer_done(k); w.variant++, limit += limit / 2) {
-		uint64_t nodes = limit < (k->work - saved) / w.node_cost + 1 ? limit : (k->work - saved) / w.node_cost + 1;
+		uint64_t nodes =
+			limit < (k->work - saved) / w.node_cost + 1 ? limit : (k->work - saved) / w.node_cost + 1;
 		enum pack_verdict verdict = pack_exact_run(w.search, NULL, w.ceiling, w.variant, &nodes, offset);
 		packer_spend(k, &w, nodes);
 		if (verdict == PACK_NONE)
@@ -288,6 +295,12 @@ static enum tarn_status packer_search_whole(struct packer *k)
 	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
 	     limit += limit / 8, w.round++)
 		packer_ask_round(k, &w, limit);
+	/* A goal that was not met on the way is asked for by itself, with half as much work again. */
+	if (k->options->minimise && k->enough > k->bound && k->height > k->enough)
+		k->work = k->all_work / 2;
+	for (uint64_t limit = FIRST_NODES + k->problem.items; k->work >= w.node_cost && !packer_done(k);
+	     limit += limit / 8)
+		packer_ask_often(k, &w, k->enough, limit);
 	return TARN_OK;
 }
 
@@ -313,6 +326,7 @@ static enum tarn_status packer_init(struct packer *k, const struct pack_buffer *
 	uint64_t enough = (options->minimise ? options->goal : options->capacity) / k->problem.unit;
 	k->enough = enough < INT64_MAX / 4 ? (int64_t)enough : INT64_MAX / 4;
 	k->work = options->effort < UINT64_MAX / 1000 ? options->effort * 1000 : UINT64_MAX;
+	k->all_work = k->work;
 	return TARN_OK;
 }
 
@@ -337,9 +351,9 @@ static void packer_report(const struct packer *k, const struct pack_buffer *buff
 			result->fullest = buffer[p->original[i]].first;
 	result->optimal = result->height == result->lower_bound;
 	uint64_t capacity = k->options->capacity;
-	result->outcome = result->height <= capacity ? PACK_FITS :
-			  result->lower_bound > capacity ? PACK_INFEASIBLE :
-							   PACK_UNDECIDED;
+	result->outcome = result->height <= capacity       ? PACK_FITS
+			  : result->lower_bound > capacity ? PACK_INFEASIBLE
+							   : PACK_UNDECIDED;
 }
 
 static enum tarn_status check_pins(const struct packer *k)

@@ -43,9 +43,9 @@ enum pack_outcome {
 struct pack_result {
 	enum pack_outcome outcome;
 	uint64_t height, load, lower_bound;
-	bool optimal;            /* height == lower_bound */
-	uint64_t fullest;        /* a time at which the load is live */
-	uint64_t nodes;          /* of the exact search */
+	bool optimal;     /* height == lower_bound */
+	uint64_t fullest; /* a time at which the load is live */
+	uint64_t nodes;   /* of the exact search */
 };
 
 /*

@@ -2,8 +2,8 @@
  * pack_exact.h - decides whether items fit below a ceiling, by exhaustive search.
  *
  * An item lies in a half-open range of sections (pack_problem.h) and needs `size` units at a multiple of `align`.
- * The search either finds offsets, proves that there are none, or stops when its nodes are spent. It never looks at
- * the clock. What it learned (failed states, troublesome sections) is kept from run to run of one search.
+ * The search either finds offsets, proves that there are none, or stops when its nodes are spent. It does not look
+ * at the clock. What it learned (failed states, troublesome sections) is kept from run to run of one search.
  */
 #ifndef TARN_PLANNER_PACK_EXACT_H
 #define TARN_PLANNER_PACK_EXACT_H
@@ -24,6 +24,9 @@ struct pack_exact;
  */
 struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items, uint32_t sections, uint32_t states,
 				   struct host_arena *scratch);
+
+/* Asked now and then: true ends a run as if its nodes were spent. */
+void pack_exact_stop_when(struct pack_exact *search, bool (*stop)(void *context), void *context);
 
 /*
  * Items must end at or below ceiling[s] in each section s and lie at or above base[s] (NULL: 0). `variant` chooses the

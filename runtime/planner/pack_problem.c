@@ -73,7 +73,8 @@ static enum tarn_status check_buffers(const struct pack_buffer *buffer, uint32_t
 			return tarn_fail(TARN_EINVAL, "buffer %u: alignment or offset is above 2^57 bytes", i);
 		if (b->align > 1 && b->pinned != PACK_ANYWHERE && b->pinned % b->align)
 			return tarn_fail(TARN_EINVAL,
-					 "buffer %u: pinned at %" PRIu64 ", which is no multiple of its alignment %" PRIu64,
+					 "buffer %u: pinned at %" PRIu64
+					 ", which is no multiple of its alignment %" PRIu64,
 					 i, b->pinned, b->align);
 		uint64_t room = b->bytes + (b->align > 1 ? b->align : 0);
 		if (b->bytes > limit || room > limit - sum)

@@ -23,11 +23,11 @@ struct pack_problem {
 	struct pack_item *item; /* by lower, upper, size, align, pin */
 	uint32_t *original;     /* [items]: index in the caller's array */
 	uint32_t items, sections;
-	uint32_t pinned; /* number of items that are */
-	uint64_t unit;   /* bytes */
-	bool aligned;    /* some item has an alignment of more than one unit */
-	int64_t *load;   /* [sections]: units */
-	int64_t most;    /* the largest load */
+	uint32_t pinned;  /* number of items that are */
+	uint64_t unit;    /* bytes */
+	bool aligned;     /* some item has an alignment of more than one unit */
+	int64_t *load;    /* [sections]: units */
+	int64_t most;     /* the largest load */
 	uint32_t fullest; /* the first section that has it */
 };
 

@@ -12,8 +12,8 @@
 
 struct node {
 	struct pack_item item;
-	uint32_t parent; /* NONE: a root */
-	int64_t rise;    /* offset above the parent's */
+	uint32_t parent;                     /* NONE: a root */
+	int64_t rise;                        /* offset above the parent's */
 	uint32_t next_starting, next_ending; /* roots that begin with the same section, that end with it */
 };
 
@@ -116,7 +116,8 @@ static bool join_on_each_other(struct reducer *r, uint32_t s, bool ending)
 	uint32_t head = ending ? r->ending[s] : r->starting[s], count = 0, same = 0;
 	for (uint32_t a = head; a != NONE; a = ending ? r->node[a].next_ending : r->node[a].next_starting) {
 		count++;
-		same += r->node[a].item.lower == r->node[head].item.lower && r->node[a].item.upper == r->node[head].item.upper;
+		same += r->node[a].item.lower == r->node[head].item.lower &&
+			r->node[a].item.upper == r->node[head].item.upper;
 	}
 	bool alone = count == same;
 	for (uint32_t a = head; a != NONE; a = ending ? r->node[a].next_ending : r->node[a].next_starting) {

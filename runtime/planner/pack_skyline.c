@@ -35,13 +35,13 @@ struct heap_entry {
 
 struct pack_skyline {
 	const struct pack_problem *problem;
-	uint32_t leaves;      /* a power of two */
-	uint32_t *point;      /* [items]: item indices, leaf after leaf */
-	uint32_t *first;      /* [leaves + 1]: where each leaf begins in point[] */
-	uint32_t *leaf_of;    /* [items] */
-	struct box *box;      /* [2 * leaves]: node k has the children 2k and 2k + 1 */
-	double *measure;      /* [items] */
-	struct line *line;    /* [sections] */
+	uint32_t leaves;   /* a power of two */
+	uint32_t *point;   /* [items]: item indices, leaf after leaf */
+	uint32_t *first;   /* [leaves + 1]: where each leaf begins in point[] */
+	uint32_t *leaf_of; /* [items] */
+	struct box *box;   /* [2 * leaves]: node k has the children 2k and 2k + 1 */
+	double *measure;   /* [items] */
+	struct line *line; /* [sections] */
 	struct heap_entry *heap;
 	uint32_t heap_length, heap_capacity;
 };
@@ -80,7 +80,8 @@ static void split_points(struct pack_skyline *sky, uint32_t low, uint32_t high, 
 			i++;
 			j--;
 		}
-		/* What is before i is at most the pivot, what is after j at least; where they met lies the pivot itself. */
+		/* What is before i is at most the pivot, what is after j at least; where they met lies the pivot
+		 * itself. */
 		uint32_t before = i == j ? j : j + 1;
 		if (middle < before)
 			high = before;
@@ -349,7 +350,8 @@ static uint32_t best_on_line(const struct pack_skyline *sky, uint32_t line, cons
 	uint32_t end = sky->line[line].end, best = UINT32_MAX;
 	double most = 0;
 	/* Anywhere on the line; beginning where it does; ending where it does. */
-	const uint32_t range[3][4] = { { line, end - 1, line + 1, end }, { line, line, line + 1, end },
+	const uint32_t range[3][4] = { { line, end - 1, line + 1, end },
+				       { line, line, line + 1, end },
 				       { line, end - 1, end, end } };
 	for (uint32_t r = 0; r < 3; r++) {
 		struct found found = { UINT32_MAX, PLACED };
