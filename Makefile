@@ -142,6 +142,7 @@ help:
 	@echo '  docs               docs/config.md and docs/arena.svg from what the program says now'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
+	@echo '  bench-plan         plans of abstract graphs against bounds and best known times; ARGS=DIR has others'
 	@echo '  bench-peers        the same networks in PyTorch; TORCH_PYTHON names a python that has it'
 	@echo
 	@echo 'Variables (CC, CFLAGS, BUILD, KCONFIG_CONFIG, SAN, WERROR, V ...) are explained at the head of the Makefile.'
@@ -341,11 +342,14 @@ bench-programs := $(patsubst tools/bench/%.c,$(BUILD)/bench/%,$(src-bench))
 $(bench-programs): $(BUILD)/bench/%: $(BUILD)/obj/tools/bench/%.o $(internal) $(BUILD)/stamps/link
 	$(call say,LD,$@)mkdir -p $(@D); $(link) -o $@ $< $(internal) $(lib-y)
 
-.PHONY: bench bench-peers
+.PHONY: bench bench-peers bench-plan
 bench: all $(bench-programs)
 	@set -e; for program in $(bench-programs); do echo "== $$program"; $$program; done
-	@set -e; for script in $(filter-out %/bench_peers.py,$(wildcard tools/bench/bench_*.py)); do \
+	@set -e; for script in $(filter-out %/bench_peers.py %/bench_plan.py,$(wildcard tools/bench/bench_*.py)); do \
 		echo "== $$script"; $(PYTHON) $$script $(BUILD)/tarn $(ARGS); done
+# Plans of abstract graphs: ARGS='DIR --effort max --json FILE' takes the graphs from there.
+bench-plan: all
+	@$(PYTHON) tools/bench/bench_plan.py $(BUILD)/tarn $(ARGS)
 bench-peers: all
 	@$(TORCH_PYTHON) tools/bench/bench_peers.py $(BUILD)/tarn $(ARGS)
 

@@ -23,7 +23,7 @@
 /* Part of the limit above which a step counts as full. */
 #define TIGHT 0.97
 /* Of rounds that cannot save time, one in so many is done nevertheless: what it changes may help others. */
-#define DRIFT 8u
+#define DRIFT 2u
 /* A kick is at most so many rounds. */
 #define KICK_ROUNDS 8u
 
@@ -240,7 +240,7 @@ static void choose_neighbourhood(struct search *k)
 {
 	uint32_t bits = choose_bits(k);
 	neighbourhood_clear(&k->hood, bits < k->most_bits ? bits : k->most_bits);
-	if (k->is_long && k->excess <= 0 && random_below(&k->random, 2)) {
+	if (k->is_long && k->excess <= 0 && !random_below(&k->random, 4)) {
 		free_recomputation(k);
 		return;
 	}
