@@ -405,11 +405,19 @@ static enum tarn_status lower_exactly(struct planning *k)
 {
 	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1;
 	uint64_t proved_low = k->optimizer.bound, low = proved_low;
-	uint64_t work = exact_limits[k->request->effort].bisection_work;
+	uint64_t work = exact_limits[k->request->effort].bisection_work / (may_skip_least(k->request) ? 2 : 1);
 	bool found, proved;
 	enum tarn_status st = TARN_OK;
 	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
 		return TARN_OK;
+	/* What was asked for comes first; it is all that counts when it can be decided. */
+	if (may_skip_least(k->request) && k->request->budget >= low && k->request->budget < k->least.peak_bytes) {
+		st = ask_exactly(k, k->request->budget, &work, &found, &proved);
+		if (!st && found)
+			return take_if_lower(k);
+		if (!st && proved)
+			proved_low = low = k->request->budget / grain * grain + grain;
+	}
 	/* All peaks are multiples of the grain. */
 	while (!st && low < k->least.peak_bytes && work) {
 		uint64_t limit = low, above = (k->least.peak_bytes - low) / grain;

@@ -112,12 +112,12 @@ static void add_readers(struct search *k, uint32_t o)
 	}
 }
 
-/* A step above the limit, or one where little is free, if `above` asks for it; else any. */
+/* A step above the limit, or, in a long search, one where little is free, if `above` asks for it; else any. */
 static uint32_t choose_step(struct search *k, bool above)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t chosen = random_below(&k->random, t->steps), found = 0;
-	if (!above)
+	if (!above || (!k->is_long && k->excess <= 0))
 		return chosen;
 	double least = k->excess > 0 ? k->limit : TIGHT * k->limit;
 	for (uint32_t s = 0; s < t->steps; s++)
