@@ -374,9 +374,14 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
+static bool may_skip_least(const struct planner_request *request)
+{
+	return request->skip_least && request->strategy == STRATEGY_AUTO;
+}
+
 /*
- * Parts of the bisection's work that a question may take, in sixteenths: first by what has the least left to do, then by
- * what is fastest.
+ * Parts of the bisection's work that a question may take, in sixteenths: first by what has the least left to do, then
+ * by what is fastest.
  */
 #define NEAREST_SIXTEENTHS 1u
 #define FASTEST_SIXTEENTHS 4u
@@ -384,8 +389,8 @@ static enum tarn_status lower_by_search(struct planning *k)
 /* Whether a schedule fits the limit: then the trial is one. */
 static enum tarn_status ask_exactly(struct planning *k, uint64_t limit, uint64_t *work, bool *found, bool *proved)
 {
-	static const uint32_t order[] = { EXACT_NEAREST, EXACT_FASTEST }, part[] = { NEAREST_SIXTEENTHS,
-										     FASTEST_SIXTEENTHS };
+	static const uint32_t order[] = { EXACT_NEAREST, EXACT_FASTEST },
+			      part[] = { NEAREST_SIXTEENTHS, FASTEST_SIXTEENTHS };
 	uint64_t all = exact_limits[k->request->effort].bisection_work, bound;
 	enum tarn_status st = TARN_OK;
 	*found = *proved = false;
@@ -457,11 +462,6 @@ static enum tarn_status lower_by_long_search(struct planning *k)
 			cut /= 2;
 	}
 	return st;
-}
-
-static bool may_skip_least(const struct planner_request *request)
-{
-	return request->skip_least && request->strategy == STRATEGY_AUTO;
 }
 
 /* Whether less memory is of no use: only the budget is asked for, and it is met. */
