@@ -378,9 +378,14 @@ static enum tarn_status lower_by_search(struct planning *k)
 	return st;
 }
 
+static bool may_skip_least(const struct planner_request *request)
+{
+	return request->skip_least && request->strategy == STRATEGY_AUTO;
+}
+
 /*
- * Parts of the bisection's work that a question may take, in sixteenths: first by what has the least left to do, then by
- * what is fastest.
+ * Parts of the bisection's work that a question may take, in sixteenths: first by what has the least left to do, then
+ * by what is fastest.
  */
 #define NEAREST_SIXTEENTHS 1u
 #define FASTEST_SIXTEENTHS 4u
@@ -388,8 +393,8 @@ static enum tarn_status lower_by_search(struct planning *k)
 /* Whether a schedule fits the limit: then the trial is one. */
 static enum tarn_status ask_exactly(struct planning *k, uint64_t limit, uint64_t *work, bool *found, bool *proved)
 {
-	static const uint32_t order[] = { EXACT_NEAREST, EXACT_FASTEST }, part[] = { NEAREST_SIXTEENTHS,
-										     FASTEST_SIXTEENTHS };
+	static const uint32_t order[] = { EXACT_NEAREST, EXACT_FASTEST },
+			      part[] = { NEAREST_SIXTEENTHS, FASTEST_SIXTEENTHS };
 	uint64_t all = exact_limits[k->request->effort].bisection_work, bound;
 	enum tarn_status st = TARN_OK;
 	*found = *proved = false;
@@ -409,11 +414,19 @@ static enum tarn_status lower_exactly(struct planning *k)
 {
 	uint64_t divisor = common_divisor_of_sizes(k->request->problem), grain = divisor ? divisor : 1;
 	uint64_t proved_low = k->optimizer.bound, low = proved_low;
-	uint64_t work = exact_limits[k->request->effort].bisection_work;
+	uint64_t work = exact_limits[k->request->effort].bisection_work / (may_skip_least(k->request) ? 2 : 1);
 	bool found, proved;
 	enum tarn_status st = TARN_OK;
 	if (k->request->effort == EFFORT_FAST || !exact_applies(&k->optimizer.dependence))
 		return TARN_OK;
+	/* What was asked for comes first; it is all that counts when it can be decided. */
+	if (may_skip_least(k->request) && k->request->budget >= low && k->request->budget < k->least.peak_bytes) {
+		st = ask_exactly(k, k->request->budget, &work, &found, &proved);
+		if (!st && found)
+			return take_if_lower(k);
+		if (!st && proved)
+			proved_low = low = k->request->budget / grain * grain + grain;
+	}
 	/* All peaks are multiples of the grain. */
 	while (!st && low < k->least.peak_bytes && work) {
 		uint64_t limit = low, above = (k->least.peak_bytes - low) / grain;
@@ -453,11 +466,6 @@ static enum tarn_status lower_by_long_search(struct planning *k)
 			cut /= 2;
 	}
 	return st;
-}
-
-static bool may_skip_least(const struct planner_request *request)
-{
-	return request->skip_least && request->strategy == STRATEGY_AUTO;
 }
 
 /* Whether less memory is of no use: only the budget is asked for, and it is met. */

@@ -22,6 +22,8 @@
 #define MOST_DOUBLINGS 8u
 /* Part of the limit above which a step counts as full. */
 #define TIGHT 0.97
+/* Of rounds that cannot save time, one in so many is done nevertheless: what it changes may help others. */
+#define DRIFT 2u
 /* A kick is at most so many rounds. */
 #define KICK_ROUNDS 8u
 
@@ -110,12 +112,12 @@ static void add_readers(struct search *k, uint32_t o)
 	}
 }
 
-/* A step above the limit, or one where little is free, if `above` asks for it; else any. */
+/* A step above the limit, or, in a long search, one where little is free, if `above` asks for it; else any. */
 static uint32_t choose_step(struct search *k, bool above)
 {
 	const struct timeline *t = &k->timeline;
 	uint32_t chosen = random_below(&k->random, t->steps), found = 0;
-	if (!above)
+	if (!above || (!k->is_long && k->excess <= 0))
 		return chosen;
 	double least = k->excess > 0 ? k->limit : TIGHT * k->limit;
 	for (uint32_t s = 0; s < t->steps; s++)
@@ -190,6 +192,41 @@ static void free_connected(struct search *k)
 	}
 }
 
+static bool is_recomputed(const struct search *k, uint32_t o)
+{
+	const struct timeline *t = &k->timeline;
+	return t->last_run[o] != UINT32_MAX && t->run_before[t->last_run[o]] != UINT32_MAX;
+}
+
+/* A run that repeats another one, and what fills the memory where its value could have stayed. */
+static void free_recomputation(struct search *k)
+{
+	const struct timeline *t = &k->timeline;
+	uint32_t chosen = UINT32_MAX, found = 0;
+	for (uint32_t s = 0; s < t->steps; s++)
+		if (t->run_before[s] != UINT32_MAX && !random_below(&k->random, ++found))
+			chosen = s;
+	if (chosen == UINT32_MAX)
+		return;
+	uint32_t first = t->run_before[chosen] + 1, length = chosen - t->run_before[chosen], fullest = chosen;
+	for (uint32_t s = first; s < chosen; s++)
+		if (t->live_bytes[s] > t->live_bytes[fullest])
+			fullest = s;
+	neighbourhood_add(&k->hood, t->step[chosen]);
+	free_around_step(k, random_below(&k->random, 2) ? fullest : first + random_below(&k->random, length));
+}
+
+/* Within the limit, time is saved only where something runs more than once; the rest is drift. */
+static bool may_pay(struct search *k)
+{
+	if (!k->is_long || k->excess > 0 || !random_below(&k->random, DRIFT))
+		return true;
+	for (uint32_t i = 0; i < k->hood.frees; i++)
+		if (is_recomputed(k, k->hood.free[i].op))
+			return true;
+	return false;
+}
+
 /* Most rounds are small and quick; some are larger, in long searches up to the largest. */
 static uint32_t choose_bits(struct search *k)
 {
@@ -203,6 +240,10 @@ static void choose_neighbourhood(struct search *k)
 {
 	uint32_t bits = choose_bits(k);
 	neighbourhood_clear(&k->hood, bits < k->most_bits ? bits : k->most_bits);
+	if (k->is_long && k->excess <= 0 && !random_below(&k->random, 4)) {
+		free_recomputation(k);
+		return;
+	}
 	switch (random_below(&k->random, 5)) {
 	case 0:
 	case 1:
@@ -236,7 +277,8 @@ static bool try_neighbourhood(struct search *k)
 static bool improve(struct search *k)
 {
 	choose_neighbourhood(k);
-	if (!try_neighbourhood(k))
+	k->work += k->timeline.steps;
+	if (!may_pay(k) || !try_neighbourhood(k))
 		return false;
 	double objective = (double)k->meter->time_ns + k->penalty * excess_of(k, k->trial_steps);
 	double before = k->objective;
