@@ -151,7 +151,10 @@ START_TEST(cut_rectangles_are_put_together)
 }
 END_TEST
 
-/* Full at every time, yet not packable at the load: the optimum was proved by two other exhaustive programs. */
+/*
+ * Full at every time, yet not packable at the load: the optimum was proved by two other exhaustive programs. The
+ * instance was made for this project and is in the public domain (CC0).
+ */
 START_TEST(full_but_not_packable)
 {
 	static const struct pack_buffer buffer[] = {
