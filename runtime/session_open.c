@@ -71,7 +71,6 @@ static enum tarn_status open_device(struct tarn_session *session, const char *dr
 #ifdef CONFIG_PLANNER
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
 {
-	static const char *const drivers[] = { "cpu", "null" };
 	struct config *config = &session->config;
 	enum tarn_status st;
 #ifdef CONFIG_YAML
@@ -85,7 +84,7 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
 #endif
 	if (!st)
-		st = open_device(session, drivers[config->driver], config->train.threads);
+		st = open_device(session, config_driver_name(config->driver), config->train.threads);
 	if (!st)
 		st = boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
 	return st;

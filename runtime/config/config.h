@@ -164,5 +164,7 @@ void config_markdown(FILE *out);
 void config_json_schema(FILE *out);
 
 const char *strategy_name(uint32_t strategy);
+/* The name of an enum config_driver, as driver_find() knows it. */
+const char *config_driver_name(uint32_t driver);
 
 #endif

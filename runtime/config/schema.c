@@ -35,6 +35,11 @@ static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
 
+const char *config_driver_name(uint32_t driver)
+{
+	return driver < COUNT(drivers) ? drivers[driver] : "unknown";
+}
+
 const char *strategy_name(uint32_t strategy)
 {
 	return strategy < STRATEGIES ? strategies[strategy] : "unknown";

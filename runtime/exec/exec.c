@@ -33,7 +33,7 @@ static uint32_t operand_count(const struct program *program, uint32_t number)
 	return op->inputs + op->outputs;
 }
 
-/* Does an operand of instruction `number` (an input, or any when `inputs_only` is false) touch the range? */
+/* Does an input of instruction `number` (with `outputs`: an output or its workspace) touch the range? */
 static bool touches(const struct program *program, uint32_t number, bool outputs, uint64_t offset, uint64_t bytes)
 {
 	const struct instruction *instr = &program->instruction[number];
