@@ -39,6 +39,11 @@ static double flops_per_ns(const struct kernel *kernel)
 	case OP_COUNT_CORRECT:
 	case OP_MEAN_SQUARED_ERROR:
 		return 2.0;
+	case OP_BINARY_CROSS_ENTROPY:
+	case OP_BINARY_CROSS_ENTROPY_GRAD:
+	case OP_LOGISTIC_MIXTURE:
+	case OP_LOGISTIC_MIXTURE_GRAD:
+		return 1.0;
 	case OP_ACTIVATION:
 	case OP_ACTIVATION_GRAD:
 		return 12.0;

@@ -114,8 +114,8 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 
 /* One for each subject: fills body/finish/chunks/workspace or the oneDNN stages, or says what it cannot do. */
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
-	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare;
-
+	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare,
+	group_norm_prepare, resample_prepare, weight_prepare, image_loss_prepare;
 
 /* Nanoseconds that a kernel is expected to take; a function of the signature and the number of threads. */
 uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads);

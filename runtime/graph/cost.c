@@ -53,6 +53,12 @@ static uint64_t operations_each(const struct op *op)
 	case OP_MEAN_SQUARED_ERROR:
 	case OP_MEAN_SQUARED_ERROR_GRAD:
 		return 4;
+	case OP_GROUP_NORM_GRAD_PARAM:
+		return 4;
+	case OP_GROUP_NORM:
+	case OP_GROUP_NORM_GRAD:
+	case OP_UPSAMPLE:
+	case OP_UPSAMPLE_GRAD:
 	case OP_BATCH_REDUCE:
 	case OP_BATCH_GRAD_INPUT:
 	case OP_LAYER_NORM:
@@ -63,6 +69,12 @@ static uint64_t operations_each(const struct op *op)
 	case OP_SOFTMAX_CROSS_ENTROPY:
 	case OP_SOFTMAX_CROSS_ENTROPY_GRAD:
 		return 10;
+	case OP_BINARY_CROSS_ENTROPY:
+	case OP_BINARY_CROSS_ENTROPY_GRAD:
+		return 16;
+	case OP_LOGISTIC_MIXTURE:
+	case OP_LOGISTIC_MIXTURE_GRAD:
+		return 100;
 	case OP_SUM_SQUARES:
 	case OP_SGD:
 		return 2;

@@ -33,7 +33,8 @@
  *   LAYER_NORM              x (rows,C), gamma, beta                y, mean, rstd      epsilon            y <- x
  *   LAYER_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 -                  dx <- dy, x
  *   LAYER_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      -
- *   DROPOUT                 x, scalars                             y                  rate, stream       y <- x
+ *   DROPOUT                 x, scalars                             y                  rate, stream,      y <- x
+ *                                                                                       per_sample
  *   ADD                     a, b                                   c                  activation         c <- a, b
  *   MULTIPLY                a, b                                   c                  -                  c <- a, b
  *   SCALE                   x                                      y                  alpha              y <- x
@@ -55,6 +56,22 @@
  *   MOMENTUM                w, v, g, scalars [, scale]             versions of w, v   + momentum, nesterov      effect
  *   ADAM                    w, m, v, g, scalars [, scale]          versions of w,m,v  + beta1, beta2, epsilon,  effect
  *                                                                                       decoupled
+ *   WEIGHT_MASK             w (O,I,KH,KW)                          y                  mode
+ *   GROUP_NORM              x (N,..,C), gamma, beta                y, mean, rstd      groups, epsilon    y <- x
+ *                                                                    (N,G)
+ *   GROUP_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 groups             dx <- dy, x
+ *   GROUP_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      groups
+ *   UPSAMPLE                x (N,H,W,C)                            y (N,OH,OW,C)      mode, extent = OH,OW
+ *   UPSAMPLE_GRAD           dy                                     dx                 mode, extent = H,W
+ *   ADAPTIVE_AVG_POOL       x (N,H,W,C)                            y (N,OH,OW,C)      extent = OH,OW
+ *   ADAPTIVE_AVG_POOL_GRAD  dy                                     dx                 extent = H,W
+ *   BINARY_CROSS_ENTROPY    logits, targets                        loss (1)           -
+ *   BINARY_CROSS_ENTROPY_GRAD  logits, targets, dloss (1)          dlogits            -                  dlogits <- logits
+ *   LOGISTIC_MIXTURE        parameters (N,H,W,10M or 3M),          loss (1)           -
+ *                             image (N,H,W,3 or 1)
+ *   LOGISTIC_MIXTURE_GRAD   parameters, image, dloss (1)           dparameters        -
+ *   WEIGHT_NORM             v (O,..), g (O)                        w                  -
+ *   WEIGHT_NORM_GRAD        dw, v, g                               dv, dg             -
  *
  * Definitions that a kernel and its test must share:
  *   - `activation` on MATMUL, CONV2D, ADD and BATCH_APPLY is applied to the result before it is stored; only NONE,
@@ -71,6 +88,8 @@
  *   - LAYER_NORM: biased variance over C, rstd = 1/sqrt(var + epsilon). Ba et al. 2016.
  *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
  *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
+ *     With per_sample every element of a sample n (first axis) has the draw of element n: stochastic depth, Huang et
+ *     al. 2016.
  *   - MAX_POOL: padding never wins; index is the position kh*KW+kw in the window of the first largest value; KH*KW <= 256.
  *   - AVG_POOL: divisor KH*KW with count_padding, else the number of elements inside the image.
  *   - SOFTMAX_CROSS_ENTROPY: mean over rows of log(sum_k exp(l_k - max)) - (l_label - max). Sums in double.
@@ -84,6 +103,16 @@
  *               above;  m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'^2;
  *               w -= rate/bias_correction1 * m / (sqrt(v)/sqrt(bias_correction2) + epsilon), corrections from scalars.
  *     Kingma, Ba 2015.
+ *   - WEIGHT_MASK: weights of a kernel in raster order; MASK_A keeps those before the centre, MASK_B the centre too.
+ *   - GROUP_NORM: mean and biased variance over the positions and the C/G channels of a group; Wu, He 2018.
+ *   - UPSAMPLE: nearest reads floor(o * in / out); bilinear has half-pixel centres and no align_corners, as PyTorch.
+ *     ADAPTIVE_AVG_POOL averages from floor(o * in / out) to ceil((o + 1) * in / out).
+ *   - BINARY_CROSS_ENTROPY: mean of log(1 + exp(x)) - x t; targets in [0, 1].
+ *   - LOGISTIC_MIXTURE: mean over the numbers of the image, in nats, of minus the logarithm of a mixture of M
+ *     discretised logistic distributions over 256 levels from -1 to 1 (Salimans et al. 2017). A pixel has M weights
+ *     (logits), then for each channel M means, M logarithms of scales (at least -7) and, with three channels, M
+ *     coefficients before tanh.
+ *   - WEIGHT_NORM: w = g v / |v| for each output; Salimans, Kingma 2016.
  */
 #ifndef TARN_GRAPH_OP_H
 #define TARN_GRAPH_OP_H
@@ -133,6 +162,20 @@ enum op_kind {
 	OP_SGD,
 	OP_MOMENTUM,
 	OP_ADAM,
+	OP_WEIGHT_MASK,
+	OP_GROUP_NORM,
+	OP_GROUP_NORM_GRAD,
+	OP_GROUP_NORM_GRAD_PARAM,
+	OP_UPSAMPLE,
+	OP_UPSAMPLE_GRAD,
+	OP_ADAPTIVE_AVG_POOL,
+	OP_ADAPTIVE_AVG_POOL_GRAD,
+	OP_BINARY_CROSS_ENTROPY,
+	OP_BINARY_CROSS_ENTROPY_GRAD,
+	OP_LOGISTIC_MIXTURE,
+	OP_LOGISTIC_MIXTURE_GRAD,
+	OP_WEIGHT_NORM,
+	OP_WEIGHT_NORM_GRAD,
 	OP_KINDS
 };
 
@@ -150,6 +193,10 @@ enum activation {
 	ACTIVATION_SOFTPLUS,
 	ACTIVATIONS
 };
+
+/* op_attr.mode of WEIGHT_MASK, and of UPSAMPLE. */
+enum mask_mode { MASK_A, MASK_B, MASK_MODES };
+enum upsample_mode { UPSAMPLE_NEAREST, UPSAMPLE_BILINEAR, UPSAMPLE_MODES };
 
 /* Sliding window of a convolution or pooling; [0] is height, [1] is width; all in elements. */
 struct window {
@@ -180,6 +227,12 @@ struct op_attr {
 	uint32_t stream;  /* Philox stream of a dropout */
 	uint32_t samples; /* of a batch, for the unbiased variance */
 	float alpha, epsilon, rate, momentum, beta1, beta2, weight_decay, rate_scale;
+	uint32_t causal;
+	int32_t ignore_index; /* with has_ignore_index: rows with this label do not count */
+	uint32_t has_ignore_index;
+	uint32_t mode; /* an enum of the op */
+	uint32_t per_sample;
+	float label_smoothing;
 };
 
 /* What the table says of a kind, whatever the shapes. */

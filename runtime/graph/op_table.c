@@ -53,6 +53,20 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_SGD] = { "sgd", 3, 4, 1, true, false, { 0, -1, -1 }, 0 },
 	[OP_MOMENTUM] = { "momentum", 4, 5, 2, true, false, { 0, 1, -1 }, 0 },
 	[OP_ADAM] = { "adam", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
+	[OP_WEIGHT_MASK] = { "weight_mask", 1, 1, 1, false, false, OWN, 0 },
+	[OP_GROUP_NORM] = { "group_norm", 3, 3, 3, false, false, OWN, 1 },
+	[OP_GROUP_NORM_GRAD] = { "group_norm_grad", 5, 5, 1, false, false, OWN, 1 | 2 },
+	[OP_GROUP_NORM_GRAD_PARAM] = { "group_norm_grad_param", 4, 4, 2, false, false, OWN, 0 },
+	[OP_UPSAMPLE] = { "upsample", 1, 1, 1, false, false, OWN, 0 },
+	[OP_UPSAMPLE_GRAD] = { "upsample_grad", 1, 1, 1, false, false, OWN, 0 },
+	[OP_ADAPTIVE_AVG_POOL] = { "adaptive_avg_pool", 1, 1, 1, false, false, OWN, 0 },
+	[OP_ADAPTIVE_AVG_POOL_GRAD] = { "adaptive_avg_pool_grad", 1, 1, 1, false, false, OWN, 0 },
+	[OP_BINARY_CROSS_ENTROPY] = { "binary_cross_entropy", 2, 2, 1, false, false, OWN, 0 },
+	[OP_BINARY_CROSS_ENTROPY_GRAD] = { "binary_cross_entropy_grad", 3, 3, 1, false, false, OWN, 1 },
+	[OP_LOGISTIC_MIXTURE] = { "logistic_mixture", 2, 2, 1, false, false, OWN, 0 },
+	[OP_LOGISTIC_MIXTURE_GRAD] = { "logistic_mixture_grad", 3, 3, 1, false, false, OWN, 0 },
+	[OP_WEIGHT_NORM] = { "weight_norm", 2, 2, 1, false, false, OWN, 0 },
+	[OP_WEIGHT_NORM_GRAD] = { "weight_norm_grad", 3, 3, 2, false, false, OWN, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)

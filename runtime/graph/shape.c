@@ -216,6 +216,20 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_SGD] = shape_rule_update,
 	[OP_MOMENTUM] = shape_rule_update,
 	[OP_ADAM] = shape_rule_update,
+	[OP_WEIGHT_MASK] = shape_rule_weight_mask,
+	[OP_GROUP_NORM] = shape_rule_group_norm,
+	[OP_GROUP_NORM_GRAD] = shape_rule_group_norm_grad,
+	[OP_GROUP_NORM_GRAD_PARAM] = shape_rule_group_norm_grad,
+	[OP_UPSAMPLE] = shape_rule_resample,
+	[OP_UPSAMPLE_GRAD] = shape_rule_resample,
+	[OP_ADAPTIVE_AVG_POOL] = shape_rule_resample,
+	[OP_ADAPTIVE_AVG_POOL_GRAD] = shape_rule_resample,
+	[OP_BINARY_CROSS_ENTROPY] = shape_rule_squared_error,
+	[OP_BINARY_CROSS_ENTROPY_GRAD] = shape_rule_squared_error,
+	[OP_LOGISTIC_MIXTURE] = shape_rule_logistic_mixture,
+	[OP_LOGISTIC_MIXTURE_GRAD] = shape_rule_logistic_mixture,
+	[OP_WEIGHT_NORM] = shape_rule_weight_norm,
+	[OP_WEIGHT_NORM_GRAD] = shape_rule_weight_norm,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */

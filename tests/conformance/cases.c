@@ -65,6 +65,25 @@
 	{ label " grad param", OP_LAYER_NORM_GRAD_PARAM, { 0 }, { F32(rows, c), F32(rows, c), F32(rows), F32(rows) }, \
 	  4, 1 << 3, SUMS, 0 }
 
+#define GROUP(label, g, n, h, w, c) \
+	{ label, OP_GROUP_NORM, { EPSILON, .groups = g }, { F32(n, h, w, c), F32(c), F32(c) }, 3, 0, SUMS, 0 }, \
+	{ label " grad", OP_GROUP_NORM_GRAD, { .groups = g }, \
+	  { F32(n, h, w, c), F32(n, h, w, c), F32(n, g), F32(n, g), F32(c) }, 5, 1 << 3, SUMS, 0 }, \
+	{ label " grad param", OP_GROUP_NORM_GRAD_PARAM, { .groups = g }, \
+	  { F32(n, h, w, c), F32(n, h, w, c), F32(n, g), F32(n, g) }, 4, 1 << 3, SUMS, 0 }
+
+#define RESAMPLE(label, mode_, n, h, w, c, oh, ow) \
+	{ label, OP_UPSAMPLE, { .mode = mode_, .extent = { oh, ow } }, { F32(n, h, w, c) }, 1, 0, 2e-6, 0 }, \
+	{ label " grad", OP_UPSAMPLE_GRAD, { .mode = mode_, .extent = { h, w } }, { F32(n, oh, ow, c) }, 1, 0, 2e-6, 0 }
+
+#define ADAPT(label, n, h, w, c, oh, ow) \
+	{ label, OP_ADAPTIVE_AVG_POOL, { .extent = { oh, ow } }, { F32(n, h, w, c) }, 1, 0, ROUNDED, 0 }, \
+	{ label " grad", OP_ADAPTIVE_AVG_POOL_GRAD, { .extent = { h, w } }, { F32(n, oh, ow, c) }, 1, 0, 2e-6, 0 }
+
+#define MIXTURE(label, n, h, w, p, c) \
+	{ label, OP_LOGISTIC_MIXTURE, { 0 }, { F32(n, h, w, p), F32(n, h, w, c) }, 2, 0, 2e-6, 0 }, \
+	{ label " grad", OP_LOGISTIC_MIXTURE_GRAD, { 0 }, { F32(n, h, w, p), F32(n, h, w, c), F32(1) }, 3, 0, 2e-6, 0 }
+
 #define ACTIVATE(label, which, alpha_) \
 	{ label, OP_ACTIVATION, { .activation = which, .alpha = alpha_ }, { F32(7, 5, 41) }, 1, 0, CURVE, 0 }, \
 	{ label " grad", OP_ACTIVATION_GRAD, { .activation = which, .alpha = alpha_ }, \
@@ -214,6 +233,33 @@ const struct conformance_case conformance_cases[] = {
 	{ "sum squares of one", OP_SUM_SQUARES, { 0 }, { F32(1) }, 1, 0, ROUNDED, 0 },
 	{ "clip scale, clipped", OP_CLIP_SCALE, { .alpha = 0.1f }, { F32(1), F32(1), F32(1) }, 3, 7, ROUNDED, 0 },
 	{ "clip scale, short", OP_CLIP_SCALE, { .alpha = 10.0f }, { F32(1) }, 1, 1, ROUNDED, 0 },
+	GROUP("group norm 3 of 6", 3, 2, 5, 7, 6),
+	GROUP("group norm of one group", 1, 3, 4, 4, 5),
+	GROUP("group norm of each channel", 70, 2, 3, 5, 70),
+	RESAMPLE("upsample nearest by 2", UPSAMPLE_NEAREST, 2, 5, 7, 3, 10, 14),
+	RESAMPLE("upsample nearest, odd", UPSAMPLE_NEAREST, 1, 5, 4, 2, 7, 11),
+	RESAMPLE("upsample nearest, smaller", UPSAMPLE_NEAREST, 1, 9, 8, 3, 4, 3),
+	RESAMPLE("upsample bilinear by 2", UPSAMPLE_BILINEAR, 2, 5, 7, 17, 10, 14),
+	RESAMPLE("upsample bilinear, odd", UPSAMPLE_BILINEAR, 1, 5, 3, 2, 13, 4),
+	RESAMPLE("upsample bilinear, smaller", UPSAMPLE_BILINEAR, 1, 9, 11, 2, 4, 5),
+	RESAMPLE("upsample bilinear of one pixel", UPSAMPLE_BILINEAR, 2, 1, 1, 3, 4, 5),
+	ADAPT("adaptive pool", 2, 7, 9, 5, 3, 4),
+	ADAPT("adaptive pool to one", 2, 5, 3, 7, 1, 1),
+	ADAPT("adaptive pool, larger", 1, 3, 2, 2, 7, 5),
+	{ "mask a", OP_WEIGHT_MASK, { .mode = MASK_A }, { F32(5, 3, 7, 5) }, 1, 0, EXACT, 0 },
+	{ "mask b", OP_WEIGHT_MASK, { .mode = MASK_B }, { F32(5, 3, 3, 3) }, 1, 0, EXACT, 0 },
+	{ "weight norm", OP_WEIGHT_NORM, { 0 }, { F32(7, 3, 3, 3), F32(7) }, 2, 0, ROUNDED, 0 },
+	{ "weight norm grad", OP_WEIGHT_NORM_GRAD, { 0 }, { F32(7, 5), F32(7, 5), F32(7) }, 3, 0, SUMS, 0 },
+	{ "binary cross entropy", OP_BINARY_CROSS_ENTROPY, { 0 }, { F32(2003, 7), F32(2003, 7) }, 2, 1 << 1, ROUNDED, 0 },
+	{ "binary cross entropy, small", OP_BINARY_CROSS_ENTROPY, { 0 }, { F32(3, 5), F32(3, 5) }, 2, 1 << 1, ROUNDED, 0 },
+	{ "binary cross entropy grad", OP_BINARY_CROSS_ENTROPY_GRAD, { 0 },
+	  { F32(41, 3), F32(41, 3), F32(1) }, 3, 1 << 1, ROUNDED, 0 },
+	MIXTURE("logistic mixture of colours", 2, 3, 5, 50, 3),
+	MIXTURE("logistic mixture of greys", 1, 7, 3, 9, 1),
+	{ "dropout of whole samples", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1 },
+	  { F32(13, 7, 11), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "dropout of whole samples, several chunks", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1 },
+	  { F32(37, 1009), SCALARS }, 2, 0, ROUNDED, 0 },
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };

@@ -345,7 +345,8 @@ static void dropout(const struct op_attr *attr, const struct step_scalars *scala
 		    struct reference_operand *y)
 {
 	for (uint64_t e = 0; e < x->elements; e++) {
-		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, e / 4).word[e % 4]);
+		uint64_t draw = attr->per_sample ? e / (x->elements / x->dim[0]) : e;
+		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, draw / 4).word[draw % 4]);
 		y->value[e] = u >= attr->rate ? x->value[e] / (1 - (double)attr->rate) : 0;
 	}
 }
@@ -529,6 +530,8 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 {
 	const struct reference_operand *bias = inputs > 2 ? &in[2] : NULL;
 	zero(&out[0]);
+	if (reference_run_image(kind, attr, in, out))
+		return;
 	switch (kind) {
 	case OP_MATMUL:
 		return matmul(attr, &in[0], &in[1], bias, out);

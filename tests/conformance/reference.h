@@ -20,6 +20,10 @@ struct reference_operand {
 void reference_run(enum op_kind kind, const struct op_attr *attr, const struct step_scalars *scalars,
 		   const struct reference_operand *input, uint32_t inputs, struct reference_operand *output);
 
+/* reference_image.c: false when the kind is not one of its ops. */
+bool reference_run_image(enum op_kind kind, const struct op_attr *attr, const struct reference_operand *input,
+			 struct reference_operand *output);
+
 double reference_activation(uint32_t activation, double alpha, double x);
 /* From the output for those that activation_grad_reads_output names, else from the input. */
 double reference_activation_grad(uint32_t activation, double alpha, double s);
