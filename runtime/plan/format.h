@@ -112,7 +112,7 @@ _Static_assert(sizeof(struct instruction) == 24, "plan file layout");
 _Static_assert(sizeof(struct persistent) == 32, "plan file layout");
 /* No holes between the fields: what is written is what was set. */
 _Static_assert(sizeof(struct tensor) == 32 + 4 * OP_MAX_RANK, "plan file layout");
-_Static_assert(sizeof(struct op) == 144 + 4 * OP_MAX_RANK, "plan file layout");
+_Static_assert(sizeof(struct op) == 168 + 4 * OP_MAX_RANK, "plan file layout");
 
 static inline uint32_t program_section(uint32_t program, enum program_section section)
 {

@@ -79,7 +79,8 @@ static void build(struct problem *problem, const struct conformance_case *test)
 	ck_assert_ok(
 		graph_add_op(&problem->graph, test->kind, PHASE_FORWARD, "op", &test->attr, input, test->inputs, out));
 	problem->loss = out[0];
-	if (test->kind != OP_SOFTMAX_CROSS_ENTROPY && test->kind != OP_MEAN_SQUARED_ERROR)
+	if (test->kind != OP_SOFTMAX_CROSS_ENTROPY && test->kind != OP_MEAN_SQUARED_ERROR &&
+	    test->kind != OP_LINEAR_CROSS_ENTROPY)
 		ck_assert_ok(graph_add_op(&problem->graph, OP_MEAN_SQUARED_ERROR, PHASE_FORWARD, "loss",
 					  &(struct op_attr){ 0 }, (uint32_t[]){ out[0], target }, 2, &problem->loss));
 	problem->forward_ops = problem->graph.ops;
@@ -104,8 +105,7 @@ static void fill(struct problem *problem, const struct conformance_case *test)
 			/* Labels and indices are small whole numbers; f32 inputs are exact in both worlds. */
 			double number = (double)testing_float(&random);
 			if (tensor->dtype != DTYPE_F32)
-				number = testing_between(
-					&random, 0, taps ? taps - 1 : test->input[0].dim[test->input[0].rank - 1] - 1);
+				number = testing_between(&random, 0, taps ? taps - 1 : conformance_labels(test) - 1);
 			else if (t < test->inputs && test->positive & 1u << t)
 				number = 0.7 + (double)(float)(0.5 * number);
 			value->value[i] = (double)(float)number;
