@@ -25,7 +25,13 @@ static double flops_per_ns(const struct kernel *kernel)
 {
 	switch (kernel->kind) {
 	case OP_MATMUL:
+	case OP_BATCH_MATMUL:
+	case OP_LINEAR_CROSS_ENTROPY:
+	case OP_LINEAR_CROSS_ENTROPY_GRAD:
 		return 105.0;
+	case OP_ATTENTION:
+	case OP_ATTENTION_GRAD:
+		return 40.0;
 	case OP_CONV2D:
 	case OP_CONV2D_GRAD_INPUT:
 	case OP_CONV2D_GRAD_WEIGHT:

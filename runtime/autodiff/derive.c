@@ -35,6 +35,21 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_PERMUTE] = derive_permute,
 	[OP_SOFTMAX_CROSS_ENTROPY] = derive_cross_entropy,
 	[OP_MEAN_SQUARED_ERROR] = derive_squared_error,
+	[OP_SUM_ROWS] = derive_sum_rows,
+	[OP_BATCH_MATMUL] = derive_batch_matmul,
+	[OP_ADD_BROADCAST] = derive_add_broadcast,
+	[OP_BROADCAST_ROWS] = derive_broadcast_rows,
+	[OP_EMBEDDING] = derive_embedding,
+	[OP_EMBEDDING_GRAD] = derive_embedding_grad,
+	[OP_SOFTMAX] = derive_softmax,
+	[OP_LOG_SOFTMAX] = derive_softmax,
+	[OP_ATTENTION] = derive_attention,
+	[OP_ROTARY] = derive_rotary,
+	[OP_RMS_NORM] = derive_rms_norm,
+	[OP_GATE] = derive_gate,
+	[OP_LINEAR_CROSS_ENTROPY] = derive_linear_cross_entropy,
+	[OP_LSTM_CELL] = derive_lstm_cell,
+	[OP_GRU_CELL] = derive_gru_cell,
 };
 
 derive_fn *derive_rule(enum op_kind kind)
