@@ -108,6 +108,14 @@ TARN_API void tarn_plan_recomputed(const struct tarn_session *session, char *buf
 TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
 
+/*
+ * The training step's problem as JSON, in the format that `tarn dag` reads, and the time that `tarn dag` finds for it
+ * within the session's budget: there only bytes are summed and nothing happens in place, so that it may differ from the
+ * plan's. *time_ns is UINT64_MAX when no schedule was found. Only for a session that made its plan itself:
+ * TARN_EUNSUPPORTED when it was loaded.
+ */
+TARN_API enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns);
+
 /* A readable listing of every program: instructions, tensors, offsets. */
 TARN_API void tarn_plan_print(const struct tarn_session *session, FILE *out);
 
