@@ -2,22 +2,16 @@
 #include "boot.h"
 
 #include "boot_question.h"
+#include "base/cpu_clock.h"
 #include "data/dataset.h"
 #include "graph/build.h"
 #include "planner/assemble.h"
+#include "planner/certify.h"
 #include "planner/cost_table.h"
 #include "planner/dag_dump.h"
 #include "verify/verify.h"
 
 #include <string.h>
-#include <time.h>
-
-static double thread_cpu_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 /* Stage 1, 2: the graphs of every program that the data ask for. */
 static enum tarn_status add_program(const struct config *config, const struct sample_shape *shape,
@@ -197,10 +191,11 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	plan->min_budget_bytes = plan->persistent_bytes;
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
-		double start = thread_cpu_ms();
+		double start = cpu_clock_ms();
 		if (!st)
 			st = plan_program_memory(&part[i], arena);
-		report->plan_ms += thread_cpu_ms() - start;
+		report->plan_ms += cpu_clock_ms() - start;
+		report->pack_ms += part[i].result.pack_ms;
 		if (st && st != TARN_EBUDGET)
 			return st;
 		refused = refused || st == TARN_EBUDGET;
@@ -212,16 +207,21 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	}
 	if (refused || plan->min_budget_bytes > config->memory.budget)
 		return refuse_budget(config, plan, auto_bytes);
+	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
 		enum tarn_status st =
 			assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
+		if (!st)
+			st = certify_program(plan, &part[i].question.graph_problem, part[i].question.request.budget,
+					     arena, program);
 		if (st)
 			return st;
 		if (program->height_bytes > plan->arena_bytes)
 			plan->arena_bytes = program->height_bytes;
 		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
+	report->plan_ms += cpu_clock_ms() - start;
 	return TARN_OK;
 }
 
@@ -230,16 +230,16 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 {
 	memset(plan, 0, sizeof *plan);
 	memset(report, 0, sizeof *report);
-	double start = thread_cpu_ms();
+	double start = cpu_clock_ms();
 	enum tarn_status st = build_graphs(config, arena, plan);
 	if (!st)
 		st = assemble_persistent(plan, arena);
-	report->plan_ms = thread_cpu_ms() - start;
+	report->plan_ms = cpu_clock_ms() - start;
 	if (!st)
 		st = plan_memory(config, device, arena, plan, report);
 	if (st)
 		return st;
-	start = thread_cpu_ms();
+	start = cpu_clock_ms();
 	plan->driver = device->ops->name;
 	plan->threads = device->ops->threads(device);
 	plan->alignment = (uint32_t)TARN_ALIGNMENT;
@@ -251,7 +251,7 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 	plan_seal(plan);
 	st = verify_plan(plan, arena);
 	plan_report_fill(plan, report);
-	report->plan_ms += thread_cpu_ms() - start;
+	report->plan_ms += cpu_clock_ms() - start;
 	return st;
 }
 

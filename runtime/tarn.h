@@ -55,7 +55,13 @@ struct tarn_plan_info {
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
-	double overhead, plan_ms;
+	double overhead, plan_ms, pack_ms; /* pack_ms: the part of plan_ms that packing took */
+	/*
+	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no plan
+	 * has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
+	 */
+	uint64_t time_bound_ns, peak_bound_bytes;
+	double gap;
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */

@@ -52,6 +52,34 @@ same_plan() {
 	done
 }
 
+# The bound is proved: it holds for the plan of a search that goes on for longer, and a gap is what it says.
+bounds_hold() {
+	# shellcheck disable=SC2086 # words
+	set -- "$@" $null
+	"$tarn" plan "$@" memory.budget=unlimited --json >"$directory/all.json"
+	local least all
+	least=$(field "$directory/all.json" min_budget_bytes)
+	all=$(field "$directory/all.json" arena_bytes)
+	for eighth in 0 2 4 6; do
+		"$tarn" plan "$@" "memory.budget=$((least + (all - least) * eighth / 8))" -o "$directory/bound.plan" --json \
+			>"$directory/fast.json"
+		"$tarn" verify "$directory/bound.plan"
+		"$tarn" plan "$@" "memory.budget=$((least + (all - least) * eighth / 8))" memory.effort=normal --json \
+			>"$directory/normal.json"
+		/usr/bin/python3 - "$directory/fast.json" "$directory/normal.json" $eighth <<-'EOF'
+			import json, sys
+			fast, normal = (json.load(open(path)) for path in sys.argv[1:3])
+			for plan in fast, normal:
+			    assert plan["lower_bound_time"] <= min(fast["total_time"], normal["total_time"]), (fast, normal)
+			    assert plan["lower_bound_peak"] <= plan["min_budget_bytes"] <= plan["arena_bytes"], plan
+			    gap = plan["total_time"] / plan["lower_bound_time"] - 1
+			    assert abs(gap - plan["gap"]) < 1e-6, (gap, plan)
+			    print(sys.argv[3], "gap", gap)
+			assert sys.argv[3] not in "46" or fast["gap"] < 0.05, fast
+		EOF
+	done
+}
+
 dump_is_refused() {
 	fails_with 5 "cannot create" "$tarn" plan configs/peers/mlp.yaml --dump-dag /nonexistent/graph.json
 	"$tarn" plan configs/peers/mlp.yaml -o "$directory/mlp.plan" >/dev/null
@@ -62,5 +90,6 @@ expect "tarn dag plans LeNet's graph as fast as tarn plan says" same_time config
 expect "the same for a perceptron" same_time configs/peers/mlp.yaml
 expect "the same for a residual network" same_time configs/peers/resnet20.yaml model.depth=8
 expect "without anything in place LeNet's plan is that of its graph" same_plan configs/peers/lenet_fmnist.yaml
+expect "bounds hold for a residual network" bounds_hold configs/peers/resnet20.yaml model.depth=8
 expect "a graph that cannot be written is an error" dump_is_refused
 finish

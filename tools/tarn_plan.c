@@ -25,12 +25,36 @@ static void print_json(const struct tarn_plan_info *info, uint64_t dag_ns)
 	printf(", \"offload_bytes\": 0, \"batch\": %u, \"threads\": %u, ", info->batch, info->threads);
 	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
 	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
+	printf("\"total_time\": %llu, \"lower_bound_time\": %llu, \"lower_bound_peak\": %llu, ",
+	       (unsigned long long)info->step_ns, (unsigned long long)info->time_bound_ns,
+	       (unsigned long long)info->peak_bound_bytes);
+	json_number("gap", info->gap);
+	printf(", ");
+	json_number("pack_ms", info->pack_ms);
+	printf(", ");
 	json_number("plan_ms", info->plan_ms);
 	if (dag_ns) {
 		printf(", ");
 		json_limit("dag_time_ns", dag_ns);
 	}
 	printf("}\n");
+}
+
+/* How far from the best the plan can be, at most. */
+static void print_bounds(const struct tarn_plan_info *info)
+{
+	char bound[BYTES_TEXT];
+	if (info->gap > 0)
+		printf("  optimum     no plan within this budget takes less than %.3f ms a step: this one, %.3f ms, is "
+		       "at "
+		       "most %.2f %% slower\n",
+		       (double)info->time_bound_ns * 1e-6, (double)info->step_ns * 1e-6, 100.0 * info->gap);
+	else
+		printf("  optimum     no plan within this budget is faster: %.3f ms a step, proved for the costs "
+		       "given\n",
+		       (double)info->step_ns * 1e-6);
+	printf("              and no plan's peak is below %s\n",
+	       bytes_format(info->peak_bound_bytes, bound, sizeof bound));
 }
 
 void print_plan_summary(const struct tarn_session *session)
@@ -67,6 +91,7 @@ void print_plan_summary(const struct tarn_session *session)
 		printf("              %s saves nothing here: the plan keeps everything; `auto` with a budget does "
 		       "better\n",
 		       info.strategy);
+	print_bounds(&info);
 	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans this way\n",
 	       bytes_format(info.min_budget_bytes, text, sizeof text), (unsigned long long)info.min_budget_bytes);
 }

@@ -54,25 +54,28 @@ static uint32_t longest_path(const struct dependence *d, uint32_t *length, uint3
 
 /*
  * Of the path, the ops during which keeping everything, in the order of the problem's ops, would not fit: elsewhere a
- * cut says nothing. All of the path when there is no such op. `live` is scratch.
+ * cut says nothing. All of the path when only others are so crowded; nothing when everything fits. `live` is scratch.
  */
 static uint32_t keep_crowded(const struct cuts *k, double *live, uint32_t *path, uint32_t length)
 {
 	const struct dependence *d = k->d;
 	const struct problem *p = d->problem;
 	uint32_t count = 0;
+	bool crowded = false;
 	for (uint32_t v = 0; v < p->values; v++) {
 		uint32_t producer = p->value[v].producer, readers = d->first_reader[v + 1] - d->first_reader[v];
 		uint32_t last = readers ? d->reader[d->first_reader[v + 1] - 1] : producer;
 		live[producer] += d->needed[producer] ? (double)p->value[v].bytes : 0;
 		live[last + 1] -= d->needed[producer] ? (double)p->value[v].bytes : 0;
 	}
-	for (uint32_t o = 1; o < p->ops; o++)
-		live[o] += live[o - 1];
+	for (uint32_t o = 0; o < p->ops; o++) {
+		live[o] += o ? live[o - 1] : 0;
+		crowded |= d->needed[o] && live[o] + (double)p->op[o].workspace > (double)k->limit;
+	}
 	for (uint32_t i = 0; i < length; i++)
 		if (live[path[i]] + (double)p->op[path[i]].workspace > (double)k->limit)
 			path[count++] = path[i];
-	return count ? count : length;
+	return count || !crowded ? count : length;
 }
 
 static void choose_cuts(struct cuts *k, uint32_t most_cuts, const uint32_t *path, uint32_t length)
