@@ -27,11 +27,14 @@ field() {
 plan_fields() {
 	"$tarn" plan "$directory/net.yaml" --json >"$directory/plan.json"
 	for key in peak_bytes arena_bytes budget_bytes none_peak_bytes transient_peak_bytes none_transient_peak_bytes \
-		min_budget_bytes parameter_count recomputed_ops overhead offload_bytes plan_checksum plan_ms; do
+		min_budget_bytes parameter_count recomputed_ops overhead offload_bytes plan_checksum \
+		total_time lower_bound_time lower_bound_peak gap pack_ms plan_ms; do
 		field "$directory/plan.json" $key
 	done
 	[ "$(field "$directory/plan.json" budget_bytes)" = None ]
 	[ "$(field "$directory/plan.json" recomputed_ops)" = 0 ]
+	[ "$(field "$directory/plan.json" gap)" = 0 ]
+	[ "$(field "$directory/plan.json" lower_bound_time)" = "$(field "$directory/plan.json" total_time)" ]
 }
 
 train_fields() {

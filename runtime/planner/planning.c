@@ -1,6 +1,7 @@
 /* planning.c - see planning.h: packing and judging candidates. */
 #include "planner/planning.h"
 
+#include "base/cpu_clock.h"
 #include "planner/exact.h"
 
 #include <string.h>
@@ -19,6 +20,18 @@ static uint32_t pack_effort(uint32_t buffers)
 	return orders < PACK_ORDERS ? orders : PACK_ORDERS;
 }
 
+/* Packs, and counts how long that takes. */
+static enum tarn_status pack(struct planning *k, const struct expansion *e, uint64_t goal, uint64_t *offset,
+			     uint64_t *height)
+{
+	uint64_t load;
+	double start = cpu_clock_ms();
+	enum tarn_status st =
+		pack_buffers(e->buffer, e->buffers, goal, pack_effort(e->buffers), k->scratch, offset, height, &load);
+	k->result->pack_ms += cpu_clock_ms() - start;
+	return st;
+}
+
 enum tarn_status planning_height(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
 {
 	if (k->request->sum_of_bytes) {
@@ -32,10 +45,9 @@ enum tarn_status planning_height(struct planning *k, const struct candidate *c, 
 	if (st)
 		goto out;
 	st = TARN_ENOMEM;
-	uint64_t load, *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
+	uint64_t *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
 	if (offset)
-		st = pack_buffers(expansion.buffer, expansion.buffers, goal, pack_effort(expansion.buffers), k->scratch,
-				  offset, height, &load);
+		st = pack(k, &expansion, goal, offset, height);
 out:
 	host_arena_release(k->scratch, mark);
 	return st;
@@ -59,14 +71,10 @@ enum tarn_status planning_fill_result(struct planning *k, const struct candidate
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
-	uint64_t load, budget = k->request->budget;
-	uint32_t effort = pack_effort(r->expansion.buffers);
-	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, 0, effort, k->scratch, r->offset, &r->height,
-			  &load);
+	st = pack(k, &r->expansion, 0, r->offset, &r->height);
 	/* The packing that was judged aimed at the budget, not at the least height: it may have got lower. */
-	if (!st && r->height > budget)
-		st = pack_buffers(r->expansion.buffer, r->expansion.buffers, budget, effort, k->scratch, r->offset,
-				  &r->height, &load);
+	if (!st && r->height > k->request->budget)
+		st = pack(k, &r->expansion, k->request->budget, r->offset, &r->height);
 	return st;
 }
 
