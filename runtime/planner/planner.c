@@ -8,12 +8,15 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 /* Times a schedule that fits by its sum of live bytes is asked to be smaller because its packing does not fit. */
 #define PACK_ATTEMPTS 6u
 /* Orders of placement tried by the packer's search: at most so many, and at most so many times buffers. */
-#define PACK_ORDERS 400u
-#define PACK_WORK 200000u
+#define PACK_ORDERS 1000u
+#define PACK_WORK 1000000u
+/* The plan itself, when it is not packed at its peak at once, gets so many times the work of a schedule on trial. */
+#define FINAL_PACK_FACTOR 40u
 /* Times the search is asked for a lower peak. */
 #define LOWER_ROUNDS 8u
 /* And how often in vain for the smallest step down before it is left alone. */
@@ -42,6 +45,19 @@ static uint32_t pack_effort(uint32_t buffers)
 	return orders < PACK_ORDERS ? orders : PACK_ORDERS;
 }
 
+/* pack_buffers of an expanded schedule; its CPU time is added to the result's. */
+static enum tarn_status pack(struct planning *k, const struct expansion *e, uint64_t goal, uint32_t effort,
+			     uint64_t *offset, uint64_t *height)
+{
+	struct timespec start, end;
+	uint64_t load;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+	enum tarn_status st = pack_buffers(e->buffer, e->buffers, goal, effort, k->scratch, offset, height, &load);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+	k->result->pack_ms += (double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) * 1e-6;
+	return st;
+}
+
 /* Height of a schedule's packing; *goal: high enough to stop at. */
 static enum tarn_status height_of(struct planning *k, const struct candidate *c, uint64_t goal, uint64_t *height)
 {
@@ -56,10 +72,9 @@ static enum tarn_status height_of(struct planning *k, const struct candidate *c,
 	if (st)
 		goto out;
 	st = TARN_ENOMEM;
-	uint64_t load, *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
+	uint64_t *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
 	if (offset)
-		st = pack_buffers(expansion.buffer, expansion.buffers, goal, pack_effort(expansion.buffers), k->scratch,
-				  offset, height, &load);
+		st = pack(k, &expansion, goal, pack_effort(expansion.buffers), offset, height);
 out:
 	host_arena_release(k->scratch, mark);
 	return st;
@@ -84,14 +99,11 @@ static enum tarn_status fill_result(struct planning *k, const struct candidate *
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
-	uint64_t load, budget = k->request->budget;
 	uint32_t effort = pack_effort(r->expansion.buffers);
-	st = pack_buffers(r->expansion.buffer, r->expansion.buffers, 0, effort, k->scratch, r->offset, &r->height,
-			  &load);
+	st = pack(k, &r->expansion, 0, effort * FINAL_PACK_FACTOR, r->offset, &r->height);
 	/* The packing that was judged aimed at the budget, not at the least height: it may have got lower. */
-	if (!st && r->height > budget)
-		st = pack_buffers(r->expansion.buffer, r->expansion.buffers, budget, effort, k->scratch, r->offset,
-				  &r->height, &load);
+	if (!st && r->height > k->request->budget)
+		st = pack(k, &r->expansion, k->request->budget, effort, r->offset, &r->height);
 	return st;
 }
 
