@@ -42,7 +42,8 @@
 #define EFFORT_NODES 5u
 /* Joined items are worth a search of their own when they are at most so many eighths. */
 #define REDUCED_PART 7u
-#define REDUCED_LOOSE 16u /* and when at most one section in so many is not full */
+#define REDUCED_MOST 20000u /* items; what is larger is not found in this way */
+#define REDUCED_LOOSE 16u   /* and when at most one section in so many is not full */
 /* Steps in which the height is lowered in a round: this part of the bound. */
 #define STEPS 1024
 
@@ -187,10 +188,15 @@ static enum tarn_status whole_init(struct packer *k, struct whole *w, const stru
 	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), cells = 0, states = k->work / 1000;
 	for (uint32_t i = 0; i < items; i++)
 		cells += item[i].upper - item[i].lower;
-	/* A node looks at the sections of each item that lives with the one it places; in large problems from afar. */
+	/*
+	 * A node looks at the sections of each item that lives with the one it places, in large problems from afar, and
+	 * at all sections that may be next.
+	 */
 	uint64_t looks = (pairs + items) / items * (cells / items);
-	*w = (struct whole){ .node_cost = 300 + looks + looks * (items < 2000 ? items : 2000) / 2500 };
-	if (pairs > EXACT_PAIRS)
+	*w = (struct whole){ .node_cost =
+				     300 + looks + looks * (items < 2000 ? items : 2000) / 2500 + k->problem.sections };
+	/* Placing each item once takes as many nodes. */
+	if (pairs > EXACT_PAIRS || (items > BLAMED_LEAST && k->work / w->node_cost < items))
 		return TARN_OK;
 	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
 				    k->scratch);
@@ -271,7 +277,7 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 	struct pack_reduction reduction;
 	struct whole w;
 	int64_t target = k->bound;
-	if (k->problem.pinned || k->problem.aligned || target != k->problem.most ||
+	if (k->problem.items > REDUCED_MOST || k->problem.pinned || k->problem.aligned || target != k->problem.most ||
 	    (!k->options->minimise && target < k->enough))
 		return TARN_OK;
 	uint32_t full = 0;
