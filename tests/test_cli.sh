@@ -199,7 +199,15 @@ broken_pipe() {
 
 # Measured costs change what is planned, never what is computed.
 calibration() {
-	"$tarn" calibrate "$directory/net.yaml" -o "$directory/costs.txt"
+	"$tarn" calibrate "$directory/net.yaml" -o "$directory/costs.txt" >"$directory/costs.log"
+	# The plan adds up what was measured, and a run says how long its steps were beside it.
+	"$tarn" plan "$directory/net.yaml" "device.costs=$directory/costs.txt" --json >"$directory/calibrated.json"
+	/usr/bin/python3 -c 'import re, sys
+measured = float(re.search(r"a step takes ([0-9.]+) ms", open(sys.argv[1]).read()).group(1))
+assert abs(measured - float(sys.argv[2])) <= 0.006 + 0.001 * measured, (measured, sys.argv[2])' \
+		"$directory/costs.log" "$(field "$directory/calibrated.json" planned_step_ms)"
+	"$tarn" train "$directory/net.yaml" "device.costs=$directory/costs.txt" >"$directory/costs.log"
+	grep -q "step .* ms measured (median), .* ms planned: .* times the plan" "$directory/costs.log"
 	[ "$(grep -c . "$directory/costs.txt")" -gt 20 ]
 	"$tarn" train "$directory/net.yaml" --json "device.costs=$directory/costs.txt" \
 		"memory.budget=$(field "$directory/plan.json" min_budget_bytes)" >"$directory/costs.json"

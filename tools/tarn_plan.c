@@ -180,9 +180,9 @@ int command_calibrate(int argc, char **argv)
 	if (!st) {
 		tarn_plan_info(session, &info);
 		printf("%s: %u distinct ops measured (%s driver, %u threads); a step takes %.2f ms, %.2f ms were "
-		       "estimated\n",
+		       "estimated: %+.1f %%\n",
 		       arguments.output, calibration.distinct_ops, info.driver, info.threads, calibration.measured_ms,
-		       calibration.planned_ms);
+		       calibration.planned_ms, 100 * (calibration.planned_ms / calibration.measured_ms - 1));
 	}
 	tarn_close(session);
 	return st ? command_fail(st) : 0;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 /* Orders of placement tried by the packer's search: at most so many, and at most so many times buffers. */
-#define PACK_ORDERS 400u
-#define PACK_WORK 200000u
+#define PACK_ORDERS 1000u
+#define PACK_WORK 1000000u
+/* The plan itself, when it is not packed at its peak at once, gets so many times the work of a schedule on trial. */
+#define FINAL_PACK_FACTOR 40u
 
 const struct exact_limits planning_exact_limits[EFFORTS] = { { 0, 0, 0 },
 							     { 300000, 3000000, 16000000 },
@@ -21,13 +23,12 @@ static uint32_t pack_effort(uint32_t buffers)
 }
 
 /* Packs, and counts how long that takes. */
-static enum tarn_status pack(struct planning *k, const struct expansion *e, uint64_t goal, uint64_t *offset,
-			     uint64_t *height)
+static enum tarn_status pack(struct planning *k, const struct expansion *e, uint64_t goal, uint32_t effort,
+			     uint64_t *offset, uint64_t *height)
 {
 	uint64_t load;
 	double start = cpu_clock_ms();
-	enum tarn_status st =
-		pack_buffers(e->buffer, e->buffers, goal, pack_effort(e->buffers), k->scratch, offset, height, &load);
+	enum tarn_status st = pack_buffers(e->buffer, e->buffers, goal, effort, k->scratch, offset, height, &load);
 	k->result->pack_ms += cpu_clock_ms() - start;
 	return st;
 }
@@ -47,7 +48,7 @@ enum tarn_status planning_height(struct planning *k, const struct candidate *c, 
 	st = TARN_ENOMEM;
 	uint64_t *offset = HOST_ARRAY(k->scratch, expansion.buffers, uint64_t);
 	if (offset)
-		st = pack(k, &expansion, goal, offset, height);
+		st = pack(k, &expansion, goal, pack_effort(expansion.buffers), offset, height);
 out:
 	host_arena_release(k->scratch, mark);
 	return st;
@@ -71,10 +72,11 @@ enum tarn_status planning_fill_result(struct planning *k, const struct candidate
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
-	st = pack(k, &r->expansion, 0, r->offset, &r->height);
+	uint32_t effort = pack_effort(r->expansion.buffers);
+	st = pack(k, &r->expansion, 0, effort * FINAL_PACK_FACTOR, r->offset, &r->height);
 	/* The packing that was judged aimed at the budget, not at the least height: it may have got lower. */
 	if (!st && r->height > k->request->budget)
-		st = pack(k, &r->expansion, k->request->budget, r->offset, &r->height);
+		st = pack(k, &r->expansion, k->request->budget, effort, r->offset, &r->height);
 	return st;
 }
 
