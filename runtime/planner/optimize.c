@@ -2,6 +2,7 @@
 #include "planner/optimize.h"
 
 #include "planner/bound.h"
+#include "planner/chain_plan.h"
 #include "planner/search.h"
 
 #include <string.h>
@@ -14,6 +15,9 @@
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 400000u
+/* Additions of one dynamic programme over a chain, by effort; and programmes for one question. */
+static const uint64_t chain_work[] = { 20000000, 400000000, 4000000000 };
+#define CHAIN_ATTEMPTS 4u
 /* Ops of a problem whose long searches are shorter. */
 #define LONG_SEARCH_OPS 1500u
 
@@ -48,6 +52,23 @@ static const struct {
 	uint32_t most_bits;
 } efforts[] = { { 0, 8 }, { 700000000, 10 }, { 36000000000, 12 } };
 
+/* The order with more stages is the better one to cut. */
+static enum tarn_status find_chain(struct optimizer *k, struct host_arena *arena)
+{
+	struct chain other;
+	enum tarn_status st = chain_find(&k->dependence, k->order[0], arena, &k->chain);
+	k->arena = arena;
+	if (st || k->orders == 1)
+		return st;
+	struct host_mark mark = host_arena_mark(arena);
+	st = chain_find(&k->dependence, k->order[1], arena, &other);
+	if (!st && other.stages > k->chain.stages)
+		k->chain = other;
+	else
+		host_arena_release(arena, mark);
+	return st;
+}
+
 enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
 				struct host_arena *arena)
 {
@@ -63,6 +84,9 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (st)
 		return st;
 	k->orders = memcmp(k->order[0], k->order[1], order_bytes) ? ORDERS : 1;
+	st = find_chain(k, arena);
+	if (st)
+		return st;
 	k->bound = bound_peak(&k->dependence);
 	k->max_steps = step_limit(k->dependence.needed_ops);
 	for (uint32_t o = 0; o < problem->ops; o++)
@@ -254,6 +278,34 @@ void optimizer_least_time(struct optimizer *k, uint64_t limit, bool quick, struc
 			}
 		}
 	}
+}
+
+bool optimizer_chain(struct optimizer *k, uint64_t limit, bool least, struct candidate *out)
+{
+	struct candidate *trial = &k->trial;
+	struct chain_request request = {
+		.limit = limit, .least = least, .work = chain_work[k->effort], .max_steps = k->max_steps
+	};
+	bool found = false;
+	/* Take-overs make the chain's account too high, what its stages share too low: it is corrected. */
+	for (uint32_t attempt = 0; attempt < CHAIN_ATTEMPTS && k->chain.stages; attempt++) {
+		if (chain_plan(&k->chain, &request, k->arena, trial->step, &trial->steps) || !trial->steps)
+			break;
+		polish_useless_runs(&k->polisher, trial->step, &trial->steps);
+		if (!measure(k, trial))
+			break;
+		bool better = !found || (least ? trial->peak_bytes < out->peak_bytes : trial->time_ns < out->time_ns);
+		if (trial->peak_bytes <= limit && better) {
+			candidate_copy(out, trial);
+			found = true;
+		}
+		uint64_t slack = limit > trial->peak_bytes ? limit - trial->peak_bytes : 0;
+		if (least || trial->peak_bytes == limit || (slack && slack < limit / 100) ||
+		    request.limit + limit < trial->peak_bytes + 1)
+			break;
+		request.limit = request.limit + limit - trial->peak_bytes;
+	}
+	return found;
 }
 
 bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c)

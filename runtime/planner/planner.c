@@ -175,6 +175,22 @@ static enum tarn_status take_if_it_fits(struct planning *k, uint64_t *height)
 	return st;
 }
 
+/* What is a chain has an exact start; below smaller sums of live bytes while its packing does not fit. */
+static enum tarn_status take_chain(struct planning *k)
+{
+	uint64_t budget = k->request->budget, limit = budget, height;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		if (!optimizer_chain(&k->optimizer, limit, false, &k->trial))
+			break;
+		st = take_if_it_fits(k, &height);
+		if (st || height <= budget || limit <= height - budget)
+			break;
+		limit -= height - budget;
+	}
+	return st;
+}
+
 /* The caller's schedule is a start like any other. */
 static enum tarn_status take_known(struct planning *k)
 {
@@ -307,6 +323,8 @@ static enum tarn_status plan_auto(struct planning *k)
 	st = take_known(k);
 	if (!st && k->least_known)
 		st = climb_ladder(k);
+	if (!st)
+		st = take_chain(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
 		k->trial.time_ns = k->best.time_ns;
@@ -484,6 +502,8 @@ static enum tarn_status find_least(struct planning *k)
 	candidate_copy(&k->trial, &k->none);
 	optimizer_least_peak(&k->optimizer, &k->trial);
 	st = take_if_lower(k);
+	if (!st && !low_enough(k) && optimizer_chain(&k->optimizer, k->least.peak_bytes, true, &k->trial))
+		st = take_if_lower(k);
 	if (!st && !low_enough(k))
 		st = lower_by_search(k);
 	if (!st && !low_enough(k) && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
