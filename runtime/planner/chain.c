@@ -6,18 +6,16 @@
 /* Values of a stage among which variants choose. */
 #define MOST_CHOICES 64u
 #define FEWEST_STAGES 3u
+/* Stages that a variant spans, and variants of so many. */
+#define MOST_STAGES 4u
+#define MOST_VARIANTS 16u
+/* Distance at which a stage that looks the same is looked for. */
+#define MOST_PERIOD 64u
 
 static bool is_again(const struct dependence *d, uint32_t o)
 {
 	const struct problem_op *op = &d->problem->op[o];
 	return d->needed[o] && op->forward && !op->once;
-}
-
-/* Whether a stage's forward run makes the value, in any number of runs. */
-static bool made_in(const struct chain *c, uint32_t v, uint32_t stage)
-{
-	uint32_t producer = c->dependence->problem->value[v].producer;
-	return is_again(c->dependence, producer) && c->stage_of[producer] == stage;
 }
 
 static bool is_pinned(const struct chain *c, uint32_t v)
@@ -146,27 +144,49 @@ static bool split_backward(struct chain *c, const uint32_t *order)
 
 /* ---- Ops that make something ---- */
 
-/* Ops of the stage that make the values marked in wanted[], which is cleared. */
-static uint32_t ops_for_wanted(struct chain *c, uint32_t s, uint32_t *op)
+/* Stages in a row. */
+struct span {
+	uint32_t first, last;
+};
+
+static bool made_in(const struct chain *c, uint32_t v, struct span span)
+{
+	uint32_t producer = c->dependence->problem->value[v].producer;
+	return is_again(c->dependence, producer) && c->stage_of[producer] >= span.first &&
+	       c->stage_of[producer] <= span.last;
+}
+
+static uint32_t span_begin(const struct chain *c, struct span span)
+{
+	return c->stage[span.first].first_forward;
+}
+
+static uint32_t span_end(const struct chain *c, struct span span)
+{
+	return c->stage[span.last].first_forward + c->stage[span.last].forwards;
+}
+
+/* Ops of the span that make the values in wanted[] which are not there; then all they make is there. */
+static uint32_t make_wanted(struct chain *c, struct span span, uint32_t *op)
 {
 	const struct problem *p = c->dependence->problem;
-	const struct chain_stage *stage = &c->stage[s];
 	uint32_t count = 0;
-	for (uint32_t k = stage->forwards; k-- > 0;) {
-		uint32_t o = c->forward[stage->first_forward + k];
+	for (uint32_t k = span_end(c, span); k-- > span_begin(c, span);) {
+		uint32_t o = c->forward[k];
 		bool wanted = false;
 		for (uint32_t i = 0; i < p->op[o].outputs; i++) {
-			wanted |= c->wanted[problem_outputs(p, o)[i]] == 1;
-			c->wanted[problem_outputs(p, o)[i]] = 0;
+			uint32_t v = problem_outputs(p, o)[i];
+			wanted |= c->wanted[v] && !c->there[v];
+			c->wanted[v] = 0;
 		}
 		if (!wanted || p->op[o].once)
 			continue;
 		op[count++] = o;
-		for (uint32_t i = 0; i < p->op[o].inputs; i++) {
-			uint32_t v = problem_inputs(p, o)[i];
-			if (made_in(c, v, s) && !c->wanted[v])
-				c->wanted[v] = 1;
-		}
+		for (uint32_t i = 0; i < p->op[o].outputs; i++)
+			c->there[problem_outputs(p, o)[i]] = 1;
+		for (uint32_t i = 0; i < p->op[o].inputs; i++)
+			if (made_in(c, problem_inputs(p, o)[i], span))
+				c->wanted[problem_inputs(p, o)[i]] = 1;
 	}
 	for (uint32_t i = 0; i < count / 2; i++) {
 		uint32_t other = op[i];
@@ -176,49 +196,56 @@ static uint32_t ops_for_wanted(struct chain *c, uint32_t s, uint32_t *op)
 	return count;
 }
 
-/* Marks values that are there (2), before those that are wanted (1). */
-static void mark(struct chain *c, uint32_t v, uint8_t as)
-{
-	if (!c->wanted[v])
-		c->wanted[v] = as;
-}
-
-static void want_read_by_backward(struct chain *c, uint32_t s)
+static void forget_what_is_there(struct chain *c, struct span span)
 {
 	const struct problem *p = c->dependence->problem;
-	const struct chain_stage *stage = &c->stage[s];
-	for (uint32_t k = 0; k < stage->backwards; k++) {
-		uint32_t o = c->backward[stage->first_backward + k];
-		for (uint32_t i = 0; i < p->op[o].inputs; i++)
-			if (made_in(c, problem_inputs(p, o)[i], s))
-				mark(c, problem_inputs(p, o)[i], 1);
-	}
+	for (uint32_t k = span_begin(c, span); k < span_end(c, span); k++)
+		for (uint32_t i = 0; i < p->op[c->forward[k]].outputs; i++)
+			c->there[problem_outputs(p, c->forward[k])[i]] = 0;
 }
 
-uint32_t chain_repeat(struct chain *c, uint32_t s, const struct chain_variant *variant, bool has_boundary, uint32_t *op)
+uint32_t chain_forward(struct chain *c, uint32_t first, uint32_t stages, const struct chain_variant *variant,
+		       uint32_t *op)
 {
+	struct span span = { first, first + stages - 1 };
+	c->wanted[c->stage[span.last].boundary] = 1;
+	for (uint32_t i = 0; variant && i < variant->kept; i++)
+		c->wanted[c->kept[variant->first_kept + i]] = 1;
+	uint32_t count = make_wanted(c, span, op);
+	forget_what_is_there(c, span);
+	return count;
+}
+
+uint32_t chain_backward(struct chain *c, uint32_t first, uint32_t stages, const struct chain_variant *variant,
+			bool has_boundary, uint32_t *op)
+{
+	const struct problem *p = c->dependence->problem;
+	struct span span = { first, first + stages - 1 };
+	uint32_t count = 0;
 	if (has_boundary)
-		mark(c, c->stage[s].boundary, 2);
+		c->there[c->stage[span.last].boundary] = 1;
 	for (uint32_t i = 0; variant && i < variant->kept; i++)
-		mark(c, c->kept[variant->first_kept + i], 2);
-	want_read_by_backward(c, s);
-	return ops_for_wanted(c, s, op);
+		c->there[c->kept[variant->first_kept + i]] = 1;
+	for (uint32_t s = span.last; s >= span.first; s--) {
+		const struct chain_stage *stage = &c->stage[s];
+		const uint32_t *backward = c->backward + stage->first_backward;
+		for (uint32_t k = 0; k < stage->backwards; k++)
+			for (uint32_t i = 0; i < p->op[backward[k]].inputs; i++)
+				if (made_in(c, problem_inputs(p, backward[k])[i], span))
+					c->wanted[problem_inputs(p, backward[k])[i]] = 1;
+		count += make_wanted(c, span, op + count);
+		memcpy(op + count, backward, stage->backwards * sizeof *op);
+		count += stage->backwards;
+	}
+	forget_what_is_there(c, span);
+	return count;
 }
 
-uint32_t chain_forward(struct chain *c, uint32_t s, const struct chain_variant *variant, uint32_t *op)
-{
-	if (c->stage[s].boundary != VALUE_NONE)
-		mark(c, c->stage[s].boundary, 1);
-	for (uint32_t i = 0; variant && i < variant->kept; i++)
-		mark(c, c->kept[variant->first_kept + i], 1);
-	return ops_for_wanted(c, s, op);
-}
-
-static uint64_t cost_of(const struct chain *c, const uint32_t *op, uint32_t ops)
+static uint64_t forward_cost(const struct chain *c, const uint32_t *op, uint32_t ops)
 {
 	uint64_t cost = 0;
 	for (uint32_t k = 0; k < ops; k++)
-		cost += c->dependence->problem->op[op[k]].cost_ns;
+		cost += is_again(c->dependence, op[k]) ? c->dependence->problem->op[op[k]].cost_ns : 0;
 	return cost;
 }
 
@@ -319,11 +346,11 @@ static uint32_t boundary_before(const struct chain *c, uint32_t s)
 	return s > 1 ? c->stage[s - 1].boundary : VALUE_NONE;
 }
 
-/* All forward ops of the stage, as in the first forward pass; the marked values live on. */
-static uint64_t peak_of_first_run(struct chain *c, uint32_t s, uint32_t outside)
+/* All forward ops of the span, as in the first forward pass; the marked values live on. */
+static uint64_t peak_of_first_run(struct chain *c, struct span span, uint32_t outside)
 {
-	const struct chain_stage *stage = &c->stage[s];
-	struct run r = { c, c->forward + stage->first_forward, stage->forwards, outside, 0 };
+	uint32_t begin = span_begin(c, span);
+	struct run r = { c, c->forward + begin, span_end(c, span) - begin, outside, 0 };
 	return peak_of(&r);
 }
 
@@ -342,16 +369,13 @@ static void mark_gradients(struct chain *c, uint32_t s, const uint32_t *op, uint
 	}
 }
 
-/* Peak of the `repeats` ops in list[] and the backward ops after them. */
-static uint64_t backward_peak(struct chain *c, uint32_t s, uint32_t repeats)
+/* Peak of ops that end with the backward ops of stage s, beside gradients that pass by. */
+static uint64_t backward_peak(struct chain *c, uint32_t s, uint64_t passing, const uint32_t *op, uint32_t ops)
 {
-	const struct chain_stage *stage = &c->stage[s];
-	uint32_t *backward = c->list + repeats;
-	memcpy(backward, c->backward + stage->first_backward, stage->backwards * sizeof *backward);
-	struct run r = { c, c->list, repeats + stage->backwards, boundary_before(c, s), c->passing[s] };
-	mark_gradients(c, s, backward, stage->backwards, 1);
+	struct run r = { c, op, ops, boundary_before(c, s), passing };
+	mark_gradients(c, s, op, ops, 1);
 	uint64_t peak = peak_of(&r);
-	mark_gradients(c, s, backward, stage->backwards, 0);
+	mark_gradients(c, s, op, ops, 0);
 	return peak;
 }
 
@@ -395,18 +419,19 @@ static void sum_gradients(struct chain *c)
 
 static void measure_stage(struct chain *c, uint32_t s)
 {
-	struct chain_stage *stage = &c->stage[s];
-	c->wanted[stage->boundary] = 1;
-	stage->beside_bytes = peak_of_first_run(c, s, boundary_before(c, s));
-	stage->forward_bytes = peak_of_first_run(c, s, VALUE_NONE);
-	c->wanted[stage->boundary] = 0;
-	stage->forward_ns = cost_of(c, c->list, chain_forward(c, s, NULL, c->list));
-	for (uint32_t has_boundary = 0; has_boundary < 2; has_boundary++) {
-		uint32_t repeats = chain_repeat(c, s, NULL, has_boundary, c->list);
-		stage->repeat_ns[has_boundary] = cost_of(c, c->list, repeats);
-		stage->backward_bytes[has_boundary] = backward_peak(c, s, repeats);
-	}
 	const struct problem *p = c->dependence->problem;
+	struct chain_stage *stage = &c->stage[s];
+	struct span span = { s, s };
+	c->wanted[stage->boundary] = 1;
+	stage->beside_bytes = peak_of_first_run(c, span, boundary_before(c, s));
+	stage->forward_bytes = peak_of_first_run(c, span, VALUE_NONE);
+	c->wanted[stage->boundary] = 0;
+	stage->forward_ns = forward_cost(c, c->list, chain_forward(c, s, 1, NULL, c->list));
+	for (uint32_t has_boundary = 0; has_boundary < 2; has_boundary++) {
+		uint32_t ops = chain_backward(c, s, 1, NULL, has_boundary, c->list);
+		stage->repeat_ns[has_boundary] = forward_cost(c, c->list, ops);
+		stage->backward_bytes[has_boundary] = backward_peak(c, s, c->passing[s], c->list, ops);
+	}
 	for (uint32_t k = 0; k < stage->backwards; k++) {
 		uint32_t o = c->backward[stage->first_backward + k];
 		for (uint32_t i = 0; i < p->op[o].inputs; i++)
@@ -417,61 +442,81 @@ static void measure_stage(struct chain *c, uint32_t s)
 static void measure_variant(struct chain *c, uint32_t s, struct chain_variant *variant)
 {
 	const struct problem *p = c->dependence->problem;
+	struct span span = { s, s + variant->stages - 1 };
+	const uint32_t *kept = c->kept + variant->first_kept;
 	variant->kept_bytes = 0;
 	for (uint32_t i = 0; i < variant->kept; i++) {
-		c->wanted[c->kept[variant->first_kept + i]] = 1;
-		variant->kept_bytes += p->value[c->kept[variant->first_kept + i]].bytes;
+		c->wanted[kept[i]] = 1;
+		variant->kept_bytes += p->value[kept[i]].bytes;
 	}
-	variant->forward_bytes = peak_of_first_run(c, s, boundary_before(c, s));
+	variant->forward_bytes = peak_of_first_run(c, span, boundary_before(c, s));
 	for (uint32_t i = 0; i < variant->kept; i++)
-		c->wanted[c->kept[variant->first_kept + i]] = 0;
-	variant->forward_ns = cost_of(c, c->list, chain_forward(c, s, variant, c->list));
-	uint32_t repeats = chain_repeat(c, s, variant, false, c->list);
-	variant->repeat_ns = cost_of(c, c->list, repeats);
-	variant->backward_bytes = backward_peak(c, s, repeats);
+		c->wanted[kept[i]] = 0;
+	variant->forward_ns = forward_cost(c, c->list, chain_forward(c, s, variant->stages, variant, c->list));
+	uint32_t ops = chain_backward(c, s, variant->stages, variant, false, c->list);
+	variant->repeat_ns = forward_cost(c, c->list, ops);
+	/* What passes by the whole span passes by each stage. */
+	uint64_t passing = c->passing[s];
+	for (uint32_t k = s; k <= span.last; k++)
+		passing = c->passing[k] < passing ? c->passing[k] : passing;
+	variant->backward_bytes = backward_peak(c, s, passing, c->list, ops);
 }
 
 /* ---- Variants ---- */
 
-/* The values that the backward ops read, after the boundary, which is always kept. Returns how many. */
-static uint32_t list_choices(struct chain *c, uint32_t s, uint32_t *value)
+static void add_kept(struct chain *c, uint32_t v)
+{
+	uint32_t *larger =
+		host_arena_grow(c->arena, c->kept, &c->kept_room, (size_t)c->kept_values + 1, sizeof *c->kept);
+	c->failed |= !larger;
+	if (c->failed)
+		return;
+	c->kept = larger;
+	c->kept[c->kept_values++] = v;
+}
+
+/* The last boundary, which is always kept, and the values that the backward ops read. Returns how many. */
+static uint32_t list_choices(struct chain *c, struct span span)
 {
 	const struct problem *p = c->dependence->problem;
-	const struct chain_stage *stage = &c->stage[s];
-	uint32_t count = 0;
-	value[count++] = stage->boundary;
-	c->wanted[stage->boundary] = 1;
-	for (uint32_t k = 0; k < stage->backwards && count < MOST_CHOICES; k++) {
-		uint32_t o = c->backward[stage->first_backward + k];
-		for (uint32_t i = 0; i < p->op[o].inputs && count < MOST_CHOICES; i++) {
-			uint32_t v = problem_inputs(p, o)[i];
-			if (!made_in(c, v, s) || c->wanted[v])
-				continue;
-			c->wanted[v] = 1;
-			value[count++] = v;
+	uint32_t first = c->kept_values, boundary = c->stage[span.last].boundary;
+	add_kept(c, boundary);
+	c->wanted[boundary] = 1;
+	for (uint32_t s = span.last; s >= span.first; s--)
+		for (uint32_t k = 0; k < c->stage[s].backwards; k++) {
+			uint32_t o = c->backward[c->stage[s].first_backward + k];
+			for (uint32_t i = 0; i < p->op[o].inputs; i++) {
+				uint32_t v = problem_inputs(p, o)[i];
+				if (!made_in(c, v, span) || c->wanted[v])
+					continue;
+				c->wanted[v] = 1;
+				add_kept(c, v);
+			}
 		}
-	}
-	for (uint32_t i = 0; i < count; i++)
-		c->wanted[value[i]] = 0;
-	return count;
+	for (uint32_t i = first; i < c->kept_values; i++)
+		c->wanted[c->kept[i]] = 0;
+	c->wanted[boundary] = 0;
+	return c->kept_values - first;
 }
 
 /* Moves the value whose loss costs least time for its bytes to the end of the list. */
-static void move_worst_to_end(struct chain *c, uint32_t s, uint32_t first, uint32_t kept)
+static void move_worst_to_end(struct chain *c, uint32_t s, uint32_t stages, uint32_t first, uint32_t kept)
 {
 	const struct problem *p = c->dependence->problem;
-	struct chain_variant without = { .first_kept = first, .kept = kept - 1 };
+	struct chain_variant without = { .stages = stages, .first_kept = first, .kept = kept - 1 };
 	uint32_t *value = c->kept + first, worst = kept - 1;
 	double least = 1e300;
 	for (uint32_t i = 1; i < kept; i++) {
 		uint32_t v = value[i];
 		value[i] = value[kept - 1];
 		value[kept - 1] = v;
-		double cost = (double)cost_of(c, c->list, chain_repeat(c, s, &without, false, c->list)) + 1;
+		double cost = (double)p->op[p->value[v].producer].cost_ns;
+		if (kept <= MOST_CHOICES)
+			cost = (double)forward_cost(c, c->list, chain_backward(c, s, stages, &without, false, c->list));
 		value[kept - 1] = value[i];
 		value[i] = v;
-		if (cost / ((double)p->value[v].bytes + 1) < least) {
-			least = cost / ((double)p->value[v].bytes + 1);
+		if ((cost + 1) / ((double)p->value[v].bytes + 1) < least) {
+			least = (cost + 1) / ((double)p->value[v].bytes + 1);
 			worst = i;
 		}
 	}
@@ -480,24 +525,128 @@ static void move_worst_to_end(struct chain *c, uint32_t s, uint32_t first, uint3
 	value[kept - 1] = v;
 }
 
-/* From keeping everything to keeping little, by what is cheapest to make again. */
-static uint32_t find_variants(struct chain *c, uint32_t s, uint32_t first)
+static void add_variant(struct chain *c, uint32_t s, const struct chain_variant *variant)
 {
-	struct chain_stage *stage = &c->stage[s];
-	uint32_t choices = list_choices(c, s, c->kept + first), last = UINT32_MAX;
-	for (uint32_t kept = choices; kept > 1; kept--) {
-		uint32_t dropped = choices - kept, step = dropped * CHAIN_VARIANTS / choices;
-		if (step != last) {
-			struct chain_variant *variant = &stage->variant[stage->variants++];
-			*variant = (struct chain_variant){ .first_kept = first, .kept = kept };
-			last = step;
-		}
-		move_worst_to_end(c, s, first, kept);
+	struct chain_variant *larger =
+		host_arena_grow(c->arena, c->variant, &c->variant_room, (size_t)c->variants + 1, sizeof *c->variant);
+	c->failed |= !larger;
+	if (c->failed)
+		return;
+	c->variant = larger;
+	c->variant[c->variants++] = *variant;
+	c->stage[s].variants++;
+}
+
+/* From keeping everything to keeping little, by what is cheapest to make again. */
+static void seek_variants(struct chain *c, uint32_t s, uint32_t stages)
+{
+	struct span span = { s, s + stages - 1 };
+	uint32_t first = c->kept_values, choices = list_choices(c, span), last = UINT32_MAX, begin = c->variants;
+	for (uint32_t kept = choices; kept > 1 && !c->failed; kept--) {
+		uint32_t dropped = choices - kept, step = dropped * MOST_VARIANTS / choices;
+		if (step != last)
+			add_variant(c, s,
+				    &(struct chain_variant){ .stages = stages, .first_kept = first, .kept = kept });
+		last = step;
+		move_worst_to_end(c, s, stages, first, kept);
 	}
 	/* The lists are prefixes of one list, whose order is known only now. */
-	for (uint32_t i = 0; i < stage->variants; i++)
-		measure_variant(c, s, &stage->variant[i]);
-	return first + choices;
+	for (uint32_t i = begin; i < c->variants && !c->failed; i++)
+		measure_variant(c, s, &c->variant[i]);
+}
+
+/* The variants of stages from `model` on, for stages from s on that look the same. */
+static void copy_variants(struct chain *c, uint32_t s, uint32_t model, uint32_t stages)
+{
+	const struct problem *p = c->dependence->problem;
+	const struct chain_stage *from = &c->stage[model];
+	for (uint32_t i = 0; i < from->variants && !c->failed; i++) {
+		struct chain_variant variant = c->variant[from->first_variant + i];
+		if (variant.stages != stages)
+			continue;
+		uint32_t first = c->kept_values;
+		for (uint32_t k = 0; k < variant.kept; k++) {
+			const struct problem_value *value = &p->value[c->kept[variant.first_kept + k]];
+			const struct chain_stage *to = &c->stage[c->stage_of[value->producer] - model + s];
+			uint32_t op = c->forward[to->first_forward + c->place[value->producer]];
+			add_kept(c, problem_outputs(p, op)[value->output]);
+		}
+		variant.first_kept = first;
+		add_variant(c, s, &variant);
+	}
+}
+
+/* ---- Likeness ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t number)
+{
+	hash = (hash ^ number) * 0x9E3779B97F4A7C15u;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t likeness_of_op(const struct chain *c, uint32_t s, uint32_t o, uint64_t hash)
+{
+	const struct problem *p = c->dependence->problem;
+	const struct problem_op *op = &p->op[o];
+	hash = mix(mix(mix(hash, op->cost_ns), op->workspace), (uint64_t)op->in_place << 2 | op->once);
+	for (uint32_t i = 0; i < op->outputs; i++) {
+		uint32_t v = problem_outputs(p, o)[i];
+		/* How far down it is read counts as far as it is near. */
+		uint32_t down = c->lowest[v] < s ? s - c->lowest[v] : 0;
+		hash = mix(mix(hash, p->value[v].bytes), down < 8 ? down : 8);
+	}
+	for (uint32_t i = 0; i < op->inputs; i++) {
+		uint32_t v = problem_inputs(p, o)[i], producer = p->value[v].producer;
+		hash = mix(hash, is_pinned(c, v) ? UINT64_MAX
+						 : (uint64_t)(c->stage_of[producer] - s) << 32 | c->place[producer]);
+		hash = mix(hash, p->value[v].output);
+	}
+	return hash;
+}
+
+static void find_likeness(struct chain *c)
+{
+	for (uint32_t s = 1; s <= c->stages; s++) {
+		struct chain_stage *stage = &c->stage[s];
+		for (uint32_t k = 0; k < stage->forwards; k++)
+			c->place[c->forward[stage->first_forward + k]] = k;
+		for (uint32_t k = 0; k < stage->backwards; k++)
+			c->place[c->backward[stage->first_backward + k]] = stage->forwards + k;
+	}
+	for (uint32_t s = 1; s < c->stages; s++) {
+		struct chain_stage *stage = &c->stage[s];
+		uint64_t hash = mix(mix(mix(stage->forwards, stage->backwards), stage->gradient_bytes), c->passing[s]);
+		for (uint32_t k = 0; k < stage->forwards; k++)
+			hash = likeness_of_op(c, s, c->forward[stage->first_forward + k], hash);
+		for (uint32_t k = 0; k < stage->backwards; k++)
+			hash = likeness_of_op(c, s, c->backward[stage->first_backward + k], hash);
+		stage->likeness = hash;
+	}
+}
+
+/* A stage before s, not far, from which the same stages follow; 0: none. */
+static uint32_t find_model(const struct chain *c, uint32_t s, uint32_t stages)
+{
+	for (uint32_t model = s; --model && model + MOST_PERIOD > s;) {
+		uint32_t same = 0;
+		while (same < stages && c->stage[model + same].likeness == c->stage[s + same].likeness)
+			same++;
+		if (same == stages)
+			return model;
+	}
+	return 0;
+}
+
+static void find_variants(struct chain *c, uint32_t s)
+{
+	c->stage[s].first_variant = c->variants;
+	for (uint32_t stages = 1; stages <= MOST_STAGES && s + stages <= c->stages; stages *= 2) {
+		uint32_t model = find_model(c, s, stages);
+		if (model)
+			copy_variants(c, s, model, stages);
+		else
+			seek_variants(c, s, stages);
+	}
 }
 
 /* ---- The chain ---- */
@@ -505,10 +654,8 @@ static uint32_t find_variants(struct chain *c, uint32_t s, uint32_t first)
 static bool reads_boundary_before(struct chain *c, uint32_t s)
 {
 	const struct problem *p = c->dependence->problem;
-	const struct chain_stage *stage = &c->stage[s];
-	uint32_t ops = chain_repeat(c, s, NULL, true, c->list), before = boundary_before(c, s);
-	memcpy(c->list + ops, c->backward + stage->first_backward, stage->backwards * sizeof *c->list);
-	for (uint32_t k = 0; k < ops + stage->backwards; k++)
+	uint32_t ops = chain_backward(c, s, 1, NULL, true, c->list), before = boundary_before(c, s);
+	for (uint32_t k = 0; k < ops; k++)
 		for (uint32_t i = 0; i < p->op[c->list[k]].inputs; i++)
 			if (problem_inputs(p, c->list[k])[i] == before)
 				return true;
@@ -546,7 +693,8 @@ static void measure_last(struct chain *c)
 {
 	const struct chain_stage *stage = &c->stage[c->stages];
 	memcpy(c->list, c->forward + stage->first_forward, stage->forwards * sizeof *c->list);
-	c->last_bytes = backward_peak(c, c->stages, stage->forwards);
+	memcpy(c->list + stage->forwards, c->backward + stage->first_backward, stage->backwards * sizeof *c->list);
+	c->last_bytes = backward_peak(c, c->stages, c->passing[c->stages], c->list, stage->forwards + stage->backwards);
 }
 
 static void sum_pinned(struct chain *c)
@@ -565,16 +713,18 @@ static enum tarn_status chain_init(struct chain *c, const struct dependence *d, 
 		.stage = HOST_ARRAY(arena, ops, struct chain_stage),
 		.forward = HOST_ARRAY(arena, ops, uint32_t),
 		.backward = HOST_ARRAY(arena, ops, uint32_t),
-		.kept = HOST_ARRAY(arena, values + ops, uint32_t),
+		.place = HOST_ARRAY(arena, ops, uint32_t),
 		.stage_of = HOST_ARRAY(arena, ops, uint32_t),
 		.passing = HOST_ARRAY(arena, ops, uint64_t),
 		.lowest = HOST_ARRAY(arena, values, uint32_t),
 		.wanted = HOST_ARRAY(arena, values, uint8_t),
+		.there = HOST_ARRAY(arena, values, uint8_t),
+		.arena = arena,
 		.last = HOST_ARRAY(arena, values, uint32_t),
 		.list = HOST_ARRAY(arena, 2 * ops, uint32_t),
 	};
-	return c->stage && c->forward && c->backward && c->kept && c->stage_of && c->passing && c->lowest &&
-			       c->wanted && c->last && c->list
+	return c->stage && c->forward && c->backward && c->place && c->there && c->stage_of && c->passing &&
+			       c->lowest && c->wanted && c->last && c->list
 		       ? TARN_OK
 		       : TARN_ENOMEM;
 }
@@ -598,11 +748,11 @@ enum tarn_status chain_find(const struct dependence *d, const uint32_t *order, s
 	}
 	sum_gradients(c);
 	sum_pinned(c);
-	uint32_t kept = 0;
+	find_likeness(c);
 	for (uint32_t s = 1; s < c->stages; s++) {
 		measure_stage(c, s);
-		kept = find_variants(c, s, kept);
+		find_variants(c, s);
 	}
 	measure_last(c);
-	return TARN_OK;
+	return c->failed ? TARN_ENOMEM : TARN_OK;
 }

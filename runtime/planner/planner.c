@@ -502,8 +502,6 @@ static enum tarn_status find_least(struct planning *k)
 	candidate_copy(&k->trial, &k->none);
 	optimizer_least_peak(&k->optimizer, &k->trial);
 	st = take_if_lower(k);
-	if (!st && !low_enough(k) && optimizer_chain(&k->optimizer, k->least.peak_bytes, true, &k->trial))
-		st = take_if_lower(k);
 	if (!st && !low_enough(k))
 		st = lower_by_search(k);
 	if (!st && !low_enough(k) && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
