@@ -202,7 +202,7 @@ lib-$(CONFIG_DRIVER_CPU) += -ldnnl
 openmp-$(CONFIG_DRIVER_CPU) := -fopenmp
 
 flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idrivers -I. -include $(autoconf-h) \
-	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off \
+	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fopenmp-simd \
 	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
 user-flags := $(CPPFLAGS) $(CFLAGS)
 

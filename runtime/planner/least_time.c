@@ -34,6 +34,22 @@ static enum tarn_status climb_ladder(struct planning *k)
 	return TARN_OK;
 }
 
+/* What is a chain has an exact start; below smaller sums of live bytes while its packing does not fit. */
+static enum tarn_status take_chain(struct planning *k)
+{
+	uint64_t budget = k->request->budget, limit = budget, height;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
+		if (!optimizer_chain(&k->optimizer, limit, false, &k->trial))
+			break;
+		st = planning_take_if_it_fits(k, &height);
+		if (st || height <= budget || limit <= height - budget)
+			break;
+		limit -= height - budget;
+	}
+	return st;
+}
+
 /* The caller's schedule is a start like any other. */
 static enum tarn_status take_known(struct planning *k)
 {
@@ -125,6 +141,8 @@ enum tarn_status planning_least_time(struct planning *k)
 	st = take_known(k);
 	if (!st && k->least_known)
 		st = climb_ladder(k);
+	if (!st)
+		st = take_chain(k);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
 		k->trial.time_ns = k->best.time_ns;
