@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct model_family *const model_families[] = { &mlp_family, &lenet_family, &resnet_family };
+const struct model_family *const model_families[] = { &mlp_family,  &lenet_family, &resnet_family, &gpt_family,
+						      &lstm_family, &gru_family,   &vit_family };
 const uint32_t model_families_count = sizeof model_families / sizeof model_families[0];
 
 static enum tarn_status read_family(const struct yaml_node *model, const struct model_family **family)

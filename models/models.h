@@ -1,9 +1,9 @@
 /*
  * models.h - network builders, one family a file.
  *
- * A family turns `model: {family: NAME, ...}` into layers. Its parameters are integers, described by a table that drives
- * reading, ranges, defaults, "did you mean" and help. Parameters are created in the order in which the same network in
- * PyTorch has them, so that `network.init: hash` gives both the same weights.
+ * A family turns `model: {family: NAME, ...}` into layers. Its parameters are integers, described by a table that
+ * drives reading, ranges, defaults, "did you mean" and help. Parameters are created in the order in which the same
+ * network in PyTorch has them, so that `network.init: hash` gives both the same weights.
  */
 #ifndef TARN_MODELS_H
 #define TARN_MODELS_H
@@ -28,7 +28,7 @@ struct model_family {
 	const char *help;
 	const struct model_key *key;
 	uint32_t keys;
-	/* x: the batch (N,H,W,C or N,F); *y: the prediction, logits (N, classes). */
+	/* x: the batch (N,H,W,C or N,F; N,T token ids); *y: the prediction, logits (N, classes) or (N, T, classes). */
 	enum tarn_status (*build)(struct network *net, const struct model_values *values, uint32_t classes, uint32_t x,
 				  uint32_t *y);
 };
@@ -36,6 +36,11 @@ struct model_family {
 extern const struct model_family mlp_family;    /* mlp.c: width, depth */
 extern const struct model_family lenet_family;  /* lenet.c */
 extern const struct model_family resnet_family; /* resnet.c: CIFAR family, depth = 6n+2, width = 16 */
+
+extern const struct model_family gpt_family;  /* gpt.c: layers, width, heads ..., also as Llama has it */
+extern const struct model_family lstm_family; /* recurrent.c: width, layers, chunk */
+extern const struct model_family gru_family;
+extern const struct model_family vit_family; /* vit.c: patch, layers, width, heads */
 
 extern const struct model_family *const model_families[];
 extern const uint32_t model_families_count;

@@ -17,15 +17,20 @@ static const struct unused_rule {
 	{ "optimizer.schedule.final_rate", "optimizer.schedule.type", 1u << RATE_COSINE },
 	{ "optimizer.schedule.step_epochs", "optimizer.schedule.type", 1u << RATE_STEP },
 	{ "optimizer.schedule.step_factor", "optimizer.schedule.type", 1u << RATE_STEP },
-	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
+	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
 	{ "data.train_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
 	{ "data.test_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.context", "data.type", 1u << DATA_TOKENS | 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
+	{ "data.token_type", "data.type", 1u << DATA_TOKENS },
+	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
+	{ "network.label_smoothing", "network.loss", 1u << LOSS_CROSS_ENTROPY },
+	{ "network.ignore_index", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 };
 
 /* A choice made on the command line sets the file's keys aside: `node` is of the file and depends on it. */
