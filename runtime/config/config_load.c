@@ -39,6 +39,23 @@ static bool set_aside(const struct yaml_node *root, const char *choice, const st
 	return config_on_command_line(config_node(root, choice)) && !config_on_command_line(node);
 }
 
+/* Samples of tokens: what they need, and what says nothing beside data.context. */
+static enum tarn_status check_tokens(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *shape = config_node(root, "data.shape"), *type = config_node(root, "data.type"),
+			       *loss = config_node(root, "network.loss"), *classes = config_node(root, "data.classes");
+	if (!config->data.context)
+		return yaml_fail_value(type,
+				       "tokens needs data.context, the number of tokens in a sample, such as 256");
+	if (shape && !set_aside(root, "data.context", shape))
+		return yaml_fail_value(shape, "has no effect with data.context, which says the shape");
+	if (config->network.loss != LOSS_CROSS_ENTROPY)
+		return yaml_fail_value(loss, "tokens have labels: with data.context the loss is cross_entropy");
+	if (config->data.type == DATA_TOKENS && config->data.token_type == TOKEN_UINT16 && !classes)
+		return yaml_fail_value(type, "tokens of uint16 need data.classes, the size of the vocabulary");
+	return TARN_OK;
+}
+
 /* Keys whose effect depends on more than one choice. */
 static enum tarn_status check_unused_more(const struct yaml_node *root, const struct config *config)
 {
@@ -52,7 +69,7 @@ static enum tarn_status check_unused_more(const struct yaml_node *root, const st
 	if (norms && config->optimizer.weight_decay <= 0 && !set_aside(root, "optimizer.weight_decay", norms))
 		return yaml_fail_value(norms, "has no effect with optimizer.weight_decay: 0; give a weight_decay above "
 					      "0, or leave it out");
-	return TARN_OK;
+	return config->data.type == DATA_TOKENS || config->data.context ? check_tokens(root, config) : TARN_OK;
 }
 
 /* A key given on the command line may come before its choice there. */

@@ -216,7 +216,10 @@ static void derive_tokens(const struct yaml_node *root, struct config *config)
 		config->data.train_inputs = "train.tokens";
 	if (!config_node(root, "data.test_inputs"))
 		config->data.test_inputs = "";
-	config->data.train_labels = config->data.test_labels = "";
+	if (!config_node(root, "data.train_labels"))
+		config->data.train_labels = "";
+	if (!config_node(root, "data.test_labels"))
+		config->data.test_labels = "";
 	if (!config_node(root, "data.classes") && config->data.token_type == TOKEN_BYTE)
 		config->data.classes = 256;
 }
@@ -281,21 +284,6 @@ static enum tarn_status check_keep(const struct yaml_node *root, struct config *
 			       strategy_name(config->memory.recompute));
 }
 
-static enum tarn_status check_tokens(const struct yaml_node *root, const struct config *config)
-{
-	const struct yaml_node *shape = config_node(root, "data.shape"), *type = config_node(root, "data.type"),
-			       *loss = config_node(root, "network.loss"), *classes = config_node(root, "data.classes");
-	if (!config->data.context)
-		return yaml_fail_value(type, "tokens needs data.context, the number of tokens in a sample, such as 256");
-	if (config->data.shape.count && !config_on_command_line(config_node(root, "data.context")))
-		return yaml_fail_value(shape, "has no effect with data.context, which says the shape");
-	if (config->network.loss != LOSS_CROSS_ENTROPY)
-		return yaml_fail_value(loss, "tokens have labels: with data.context the loss is cross_entropy");
-	if (config->data.type == DATA_TOKENS && config->data.token_type == TOKEN_UINT16 && !classes)
-		return yaml_fail_value(type, "tokens of uint16 need data.classes, the size of the vocabulary");
-	return TARN_OK;
-}
-
 static enum tarn_status check_data(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *mean = config_node(root, "data.mean"), *std = config_node(root, "data.std"),
@@ -310,8 +298,8 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 		return yaml_fail_value(drop,
 				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
-	if (config->data.type == DATA_TOKENS || config->data.context)
-		return check_tokens(root, config);
+	if (config->data.type == DATA_TOKENS)
+		return TARN_OK;
 	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
 	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
 	if (inputs != labels && test)
