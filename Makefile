@@ -208,7 +208,7 @@ user-flags := $(CPPFLAGS) $(CFLAGS)
 
 # One set of flags a group of objects, the compiler included, so that another one rebuilds.
 flags-lib := $(CC) $(flags) $(user-flags)
-flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno $(user-flags)
+flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno -fno-trapping-math $(user-flags)
 flags-tool := $(flags-lib)
 flags-test := $(CC) $(flags) -Itests $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
 link = $(CC) $(san-flags) $(openmp-y) $(CFLAGS) -Wl,--as-needed $(LDFLAGS)

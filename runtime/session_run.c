@@ -43,6 +43,19 @@ static enum tarn_status stage_batch(struct tarn_session *session, const struct d
 	return st;
 }
 
+/* Labels of a batch that count: what its mean and its accuracy are over. */
+static uint64_t count_labels(const struct tarn_session *session, const struct dataset *dataset,
+			     const struct batch *batch)
+{
+	uint64_t labels = dataset->target_elements * batch->samples, counted = 0;
+	const int32_t *label = batch->target, ignored = session->config.network.ignore_index;
+	if (dataset->targets || ignored < 0)
+		return dataset->targets ? batch->samples : labels;
+	for (uint64_t i = 0; i < labels; i++)
+		counted += label[i] != ignored;
+	return counted;
+}
+
 static enum tarn_status run_program(struct tarn_session *session, bool train, uint32_t samples)
 {
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
@@ -66,7 +79,7 @@ static enum tarn_status read_metric(struct tarn_session *session, const char *na
 	return st;
 }
 
-static enum tarn_status read_metrics(struct tarn_session *session, struct tarn_metrics *metrics)
+static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
 {
 	double correct;
 	enum tarn_status st = read_metric(session, "metric/loss", &metrics->loss);
@@ -75,7 +88,7 @@ static enum tarn_status read_metrics(struct tarn_session *session, struct tarn_m
 	if (!st)
 		st = read_metric(session, "metric/gradient_norm", &metrics->gradient_norm);
 	if (!st)
-		metrics->accuracy = correct / (double)metrics->samples;
+		metrics->accuracy = correct / (double)labels;
 	return st;
 }
 
@@ -110,13 +123,14 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	if (st)
 		return st;
 	metrics.samples = batch.samples;
+	uint64_t labels = count_labels(session, &session->train, &batch);
 	st = stage_batch(session, &session->train, session->train_feed, &batch);
 	if (!st)
 		st = write_scalars(session, &metrics.learning_rate);
 	if (!st)
 		st = run_program(session, true, batch.samples);
 	if (!st)
-		st = read_metrics(session, &metrics);
+		st = read_metrics(session, labels, &metrics);
 	if (st)
 		return st;
 	advance(session, &batch, &metrics);
@@ -140,6 +154,7 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 		return st;
 	}
 	feed_rewind(session->test_feed, 0, 0);
+	uint64_t counted = 0;
 	double unused;
 	st = write_scalars(session, &unused);
 	while (!st) {
@@ -149,22 +164,26 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 		if (st || !batch.samples)
 			break;
 		metrics.samples = batch.samples;
+		uint64_t labels = count_labels(session, &session->test, &batch);
 		st = stage_batch(session, &session->test, session->test_feed, &batch);
 		if (!st)
 			st = run_program(session, false, batch.samples);
 		if (!st)
-			st = read_metrics(session, &metrics);
+			st = read_metrics(session, labels, &metrics);
 		sum.samples += batch.samples;
-		sum.loss += metrics.loss * batch.samples;
-		sum.accuracy += metrics.accuracy * batch.samples;
+		counted += labels;
+		if (labels) { /* a batch that is ignored whole has no mean */
+			sum.loss += metrics.loss * (double)labels;
+			sum.accuracy += metrics.accuracy * (double)labels;
+		}
 		if (!st && session->stop && *session->stop)
 			st = tarn_fail(TARN_EINTERRUPTED, "stopped after %u of %u test samples", sum.samples,
 				       session->test.samples);
 	}
 	if (st)
 		return st;
-	sum.loss /= sum.samples;
-	sum.accuracy /= sum.samples;
+	sum.loss /= (double)counted;
+	sum.accuracy /= (double)counted;
 	*out = sum;
 	return TARN_OK;
 }

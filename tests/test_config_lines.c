@@ -77,7 +77,7 @@ static void random_field(const struct config_key *key, struct testing_random *ra
 		*(double *)field = random_real(random, key->low, key->high);
 		break;
 	case CONFIG_INTEGER:
-		bits = (uint64_t)key->low + bits % ((uint64_t)(key->high - key->low) + 1);
+		bits = (uint64_t)(int64_t)key->low + bits % ((uint64_t)(key->high - key->low) + 1);
 		if (key->width == 8)
 			*(uint64_t *)field = bits;
 		else

@@ -21,7 +21,7 @@ list() {
 	local config least keep shape
 	for config in configs/*.yaml configs/peers/*.yaml; do
 		shape=
-		grep -q 'shape:' "$config" || shape='data.shape=[28,28,1]'
+		grep -q 'shape:\|context:' "$config" || shape='data.shape=[28,28,1]'
 		describe "$config" unlimited "$shape" >"$directory/line"
 		read -r _ _ _ _ least keep _ <"$directory/line"
 		cat "$directory/line"

@@ -2,7 +2,8 @@
  * recurrent.c - gated units, LSTM and GRU cells, and their gradients.
  *
  * Rows are independent, and within a row element i depends on element i of each gate alone, so the output may take an
- * input's memory. Formulas: graph/op.h; the derivatives follow from sigmoid' = s (1 - s) and tanh' = 1 - t^2.
+ * input's memory. Lengths are size_t: sums of 32-bit ones may wrap, which keeps loops from being vectorised. Formulas:
+ * graph/op.h; the derivatives follow from sigmoid' = s (1 - s) and tanh' = 1 - t^2.
  */
 #include "cpu/cpu.h"
 #include "cpu/exponential.h"
@@ -64,21 +65,21 @@ static inline float gate_first_slope(uint32_t mode, uint32_t activation, float a
 	return mode == GATE_LINEAR ? 1.0f : gate_slope(activation, a);
 }
 
-static inline __attribute__((always_inline)) void gate_loop(const float *x, float *y, uint32_t n, uint32_t mode,
+static inline __attribute__((always_inline)) void gate_loop(const float *x, float *y, size_t n, uint32_t mode,
 							    uint32_t activation)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float b = mode == GATE_ACTIVATION ? x[n + i] : exponential_sigmoid(x[n + i]);
 		y[i] = gate_first(mode, activation, x[i]) * b;
 	}
 }
 
-static inline __attribute__((always_inline)) void gate_grad_loop(const float *dy, const float *x, float *dx, uint32_t n,
+static inline __attribute__((always_inline)) void gate_grad_loop(const float *dy, const float *x, float *dx, size_t n,
 								 uint32_t mode, uint32_t activation)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float a = x[i], b = x[n + i], g = dy[i];
 		float second = mode == GATE_ACTIVATION ? b : exponential_sigmoid(b);
 		float slope = mode == GATE_ACTIVATION ? 1.0f : second * (1.0f - second);
@@ -102,13 +103,13 @@ static inline __attribute__((always_inline)) void gate_grad_loop(const float *dy
 	else                                                 \
 		CALL(GATE_ACTIVATION, activation);
 
-CPU_CLONES static void gate_row(const float *x, float *y, uint32_t n, uint32_t mode, uint32_t activation){
+CPU_CLONES static void gate_row(const float *x, float *y, size_t n, uint32_t mode, uint32_t activation){
 #define CALL(mode_, activation_) gate_loop(x, y, n, mode_, activation_)
 	GATE_CASES(CALL)
 #undef CALL
 }
 
-CPU_CLONES static void gate_grad_row(const float *dy, const float *x, float *dx, uint32_t n, uint32_t mode,
+CPU_CLONES static void gate_grad_row(const float *dy, const float *x, float *dx, size_t n, uint32_t mode,
 				     uint32_t activation)
 {
 #define CALL(mode_, activation_) gate_grad_loop(dy, x, dx, n, mode_, activation_)
@@ -140,10 +141,10 @@ static void gate_grad_body(const struct bound_instr *instr, uint64_t chunk)
 
 /* ---- LSTM ---- */
 
-CPU_CLONES static void lstm_row(const float *gates, const float *c_prev, float *h, float *c, uint32_t n)
+CPU_CLONES static void lstm_row(const float *gates, const float *c_prev, float *h, float *c, size_t n)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float in = exponential_sigmoid(gates[i]), forget = exponential_sigmoid(gates[n + i]);
 		float new = exponential_tanh(gates[2 * n + i]), out = exponential_sigmoid(gates[3 * n + i]);
 		float state = forget * c_prev[i] + in * new;
@@ -153,10 +154,10 @@ CPU_CLONES static void lstm_row(const float *gates, const float *c_prev, float *
 }
 
 CPU_CLONES static void lstm_grad_row(const float *dh, const float *dc, const float *gates, const float *c_prev,
-				     const float *c, float *dgates, float *dc_prev, uint32_t n)
+				     const float *c, float *dgates, float *dc_prev, size_t n)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float in = exponential_sigmoid(gates[i]), forget = exponential_sigmoid(gates[n + i]);
 		float new = exponential_tanh(gates[2 * n + i]), out = exponential_sigmoid(gates[3 * n + i]);
 		float t = exponential_tanh(c[i]), g = dc[i] + dh[i] * out * (1.0f - t * t);
@@ -193,10 +194,10 @@ static void lstm_grad_body(const struct bound_instr *instr, uint64_t chunk)
 
 /* ---- GRU ---- */
 
-CPU_CLONES static void gru_row(const float *x, const float *y, const float *h_prev, float *h, uint32_t n)
+CPU_CLONES static void gru_row(const float *x, const float *y, const float *h_prev, float *h, size_t n)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float reset = exponential_sigmoid(x[i] + y[i]), keep = exponential_sigmoid(x[n + i] + y[n + i]);
 		float new = exponential_tanh(x[2 * n + i] + reset * y[2 * n + i]);
 		h[i] = (1.0f - keep) * new + keep *h_prev[i];
@@ -204,10 +205,10 @@ CPU_CLONES static void gru_row(const float *x, const float *y, const float *h_pr
 }
 
 CPU_CLONES static void gru_grad_row(const float *dh, const float *x, const float *y, const float *h_prev, float *dx,
-				    float *dy, float *dh_prev, uint32_t n)
+				    float *dy, float *dh_prev, size_t n)
 {
 	CPU_INDEPENDENT
-	for (uint32_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		float reset = exponential_sigmoid(x[i] + y[i]), keep = exponential_sigmoid(x[n + i] + y[n + i]);
 		float inner = y[2 * n + i], new = exponential_tanh(x[2 * n + i] + reset * inner);
 		float d_new = dh[i] * (1.0f - keep) * (1.0f - new *new);

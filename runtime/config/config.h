@@ -32,7 +32,8 @@ enum strategy {
 	STRATEGY_MIN,         /* least memory */
 	STRATEGIES
 };
-enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH };
+enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH, DATA_TOKENS };
+enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
@@ -78,6 +79,8 @@ struct config {
 		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
+		uint32_t context; /* data.context: tokens in a sample; 0: samples are values of data.shape */
+		uint32_t token_type; /* data.token_type: enum token_type of the files */
 		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch, synthetic 1024 */
 		bool shuffle, drop_last;
 		struct real_list mean, std; /* normalisation: (x/255 - mean) / std for bytes, one value or one a channel */
@@ -88,6 +91,9 @@ struct config {
 	struct {
 		uint32_t init; /* enum init_kind */
 		uint32_t loss; /* enum loss_kind */
+		bool chunked_loss; /* the last dense layer is part of the loss */
+		double label_smoothing;
+		int32_t ignore_index; /* label of rows that do not count; -1: none */
 	} network;
 
 	struct {

@@ -17,21 +17,43 @@ static const struct unused_rule {
 	{ "optimizer.schedule.final_rate", "optimizer.schedule.type", 1u << RATE_COSINE },
 	{ "optimizer.schedule.step_epochs", "optimizer.schedule.type", 1u << RATE_STEP },
 	{ "optimizer.schedule.step_factor", "optimizer.schedule.type", 1u << RATE_STEP },
-	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
+	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
 	{ "data.train_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
 	{ "data.test_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.context", "data.type", 1u << DATA_TOKENS | 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
+	{ "data.token_type", "data.type", 1u << DATA_TOKENS },
+	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
+	{ "network.label_smoothing", "network.loss", 1u << LOSS_CROSS_ENTROPY },
+	{ "network.ignore_index", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 };
 
 /* A choice made on the command line sets the file's keys aside: `node` is of the file and depends on it. */
 static bool set_aside(const struct yaml_node *root, const char *choice, const struct yaml_node *node)
 {
 	return config_on_command_line(config_node(root, choice)) && !config_on_command_line(node);
+}
+
+/* Samples of tokens: what they need, and what says nothing beside data.context. */
+static enum tarn_status check_tokens(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *shape = config_node(root, "data.shape"), *type = config_node(root, "data.type"),
+			       *loss = config_node(root, "network.loss"), *classes = config_node(root, "data.classes");
+	if (!config->data.context)
+		return yaml_fail_value(type,
+				       "tokens needs data.context, the number of tokens in a sample, such as 256");
+	if (shape && !set_aside(root, "data.context", shape))
+		return yaml_fail_value(shape, "has no effect with data.context, which says the shape");
+	if (config->network.loss != LOSS_CROSS_ENTROPY)
+		return yaml_fail_value(loss, "tokens have labels: with data.context the loss is cross_entropy");
+	if (config->data.type == DATA_TOKENS && config->data.token_type == TOKEN_UINT16 && !classes)
+		return yaml_fail_value(type, "tokens of uint16 need data.classes, the size of the vocabulary");
+	return TARN_OK;
 }
 
 /* Keys whose effect depends on more than one choice. */
@@ -47,7 +69,7 @@ static enum tarn_status check_unused_more(const struct yaml_node *root, const st
 	if (norms && config->optimizer.weight_decay <= 0 && !set_aside(root, "optimizer.weight_decay", norms))
 		return yaml_fail_value(norms, "has no effect with optimizer.weight_decay: 0; give a weight_decay above "
 					      "0, or leave it out");
-	return TARN_OK;
+	return config->data.type == DATA_TOKENS || config->data.context ? check_tokens(root, config) : TARN_OK;
 }
 
 /* A key given on the command line may come before its choice there. */

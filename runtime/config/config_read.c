@@ -209,6 +209,21 @@ static enum tarn_status read_keys(const struct yaml_node *root, const struct con
 	return TARN_OK;
 }
 
+/* Labels are in the inputs' files, and a byte has 256 values. */
+static void derive_tokens(const struct yaml_node *root, struct config *config)
+{
+	if (!config_node(root, "data.train_inputs"))
+		config->data.train_inputs = "train.tokens";
+	if (!config_node(root, "data.test_inputs"))
+		config->data.test_inputs = "";
+	if (!config_node(root, "data.train_labels"))
+		config->data.train_labels = "";
+	if (!config_node(root, "data.test_labels"))
+		config->data.test_labels = "";
+	if (!config_node(root, "data.classes") && config->data.token_type == TOKEN_BYTE)
+		config->data.classes = 256;
+}
+
 /* What follows from other keys or from the file's place. */
 static enum tarn_status derive(const struct yaml_node *root, const struct config_source *source,
 			       struct host_arena *arena, struct config *config)
@@ -242,6 +257,8 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 	for (size_t i = 0; i < sizeof npy / sizeof *npy && config->data.type == DATA_NPY; i++)
 		if (!config_node(root, npy[i].path))
 			*npy[i].field = npy[i].file;
+	if (config->data.type == DATA_TOKENS)
+		derive_tokens(root, config);
 	if (!config->data.samples && config->data.type == DATA_HASH)
 		config->data.samples = config->data.batch;
 	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
@@ -281,6 +298,8 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 		return yaml_fail_value(drop,
 				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
+	if (config->data.type == DATA_TOKENS)
+		return TARN_OK;
 	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
 	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
 	if (inputs != labels && test)

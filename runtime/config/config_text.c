@@ -306,6 +306,8 @@ static void write_value(struct writer *writer, const struct config_key *key, con
 	case CONFIG_INTEGER:
 		if (key->width == 8)
 			write_format(writer, "%llu", (unsigned long long)*(const uint64_t *)field);
+		else if (key->low < 0)
+			write_format(writer, "%d", *(const int32_t *)field);
 		else
 			write_format(writer, "%u", *(const uint32_t *)field);
 		break;

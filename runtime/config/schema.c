@@ -27,7 +27,8 @@ static const char *const strategies[] = {
 };
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
 static const char *const efforts[] = { "fast", "normal", "max" };
-static const char *const data_types[] = { "idx", "npy", "synthetic", "hash" };
+static const char *const data_types[] = { "idx", "npy", "synthetic", "hash", "tokens" };
+static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
 static const char *const losses[] = { "cross_entropy", "mean_squared_error", "mse" };
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR };
@@ -91,7 +92,8 @@ const struct config_key config_schema[] = {
 
 	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
 	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "
-		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons." },
+		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons; "
+		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them." },
 	{ .path = "data.directory", TEXT(data.directory, 1), .default_text = ".", .example = "../datasets/mnist",
 	  .help = "Where the files lie. In a file it is relative to that file, on the command line to the current directory." },
 	{ .path = "data.train_inputs", TEXT(data.train_inputs, 1), .default_text = "train-images-idx3-ubyte.gz",
@@ -110,6 +112,11 @@ const struct config_key config_schema[] = {
 		  "files say it themselves." },
 	{ .path = "data.classes", WHOLE(data.classes, 1, 16777216, "classes"), .default_text = "10", .example = "100",
 	  .help = "Labels are 0 to classes - 1. It is also the width of the last layer of a model family." },
+	{ .path = "data.context", WHOLE(data.context, 0, 16777216, "tokens"), .default_text = "0", .example = "256",
+	  .help = "Tokens in a sample; the label of each is the next one. Needed for tokens; with synthetic and hash it makes "
+		  "samples of tokens instead of values. data.classes is the vocabulary." },
+	{ .path = "data.token_type", CHOICE(data.token_type, token_types), .default_text = "byte", .example = "uint16",
+	  .help = "What the files of tokens hold: bytes, or 16-bit numbers, little-endian. Only with tokens." },
 	{ .path = "data.batch", WHOLE(data.batch, 1, 16777216, "samples"), .default_text = "128", .example = "64",
 	  .help = "Samples in one training step." },
 	{ .path = "data.samples", WHOLE(data.samples, 0, UINT32_LIMIT, "samples"), .default_text = "0", .example = "4096",
@@ -137,6 +144,14 @@ const struct config_key config_schema[] = {
 	{ .path = "network.loss", CHOICE(network.loss, losses), ALIASES(loss_alias), .default_text = "cross_entropy",
 	  .example = "mean_squared_error",
 	  .help = "cross_entropy: softmax of the outputs against labels; mean_squared_error (also: mse): against values." },
+
+	{ .path = "network.chunked_loss", BOOL(network.chunked_loss), .default_text = "false", .example = "true",
+	  .help = "Cross-entropy together with the last dense layer, in pieces, so that the logits of a large vocabulary "
+		  "never exist whole. The accuracy is then not counted." },
+	{ .path = "network.label_smoothing", REAL(network.label_smoothing, 0, 1), .default_text = "0", .example = "0.1",
+	  .help = "Share of a label's weight that is spread over all classes (Szegedy et al. 2016). Only with cross_entropy." },
+	{ .path = "network.ignore_index", WHOLE(network.ignore_index, -1, 2147483647.0, "label"), .default_text = "-1",
+	  .example = "0", .help = "Rows with this label count neither in the loss nor in the accuracy. -1: none. Only with cross_entropy." },
 
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
 	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "

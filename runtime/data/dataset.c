@@ -5,6 +5,7 @@
 #include "data/files.h"
 #include "data/made.h"
 #include "data/streams.h"
+#include "data/tokens.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +18,8 @@ static bool has_files(const struct config *config)
 static enum tarn_status describe(const struct config *config, enum data_split split, struct host_arena *arena,
 				 uint32_t *samples, struct sample_shape *shape)
 {
+	if (config->data.type == DATA_TOKENS)
+		return tokens_describe(config, split, arena, samples, shape);
 	return has_files(config) ? files_describe(config, split, arena, samples, shape)
 				 : made_describe(config, split, samples, shape);
 }
@@ -198,8 +201,10 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;
+	if (config->data.type == DATA_TOKENS)
+		return tokens_fill(dataset, split, arena);
 	st = has_files(config) ? files_fill(dataset, split, arena) : made_fill(dataset, split, arena);
-	return st ? st : prepare_normalisation(dataset, arena);
+	return st || dataset->tokens ? st : prepare_normalisation(dataset, arena);
 }
 
 /* `pixels` pixels from element `first` of the raw samples. */
@@ -275,16 +280,21 @@ static void read_augmented(const struct dataset *dataset, uint32_t index, uint32
 	}
 }
 
-void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, float *sample,
+void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, void *sample,
 		  void *target)
 {
-	if (augment && (dataset->config->data.shift || dataset->config->data.flip))
+	uint64_t first = index * dataset->sample_elements;
+	if (dataset->tokens)
+		tokens_read(dataset, first, dataset->sample_elements, sample);
+	else if (augment && (dataset->config->data.shift || dataset->config->data.flip))
 		read_augmented(dataset, index, epoch, sample);
 	else
-		read_pixels(dataset, index * dataset->sample_elements, dataset->sample_elements / dataset->channels,
-			    sample);
+		read_pixels(dataset, first, dataset->sample_elements / dataset->channels, sample);
 	if (dataset->labels)
-		memcpy(target, dataset->labels + index, sizeof *dataset->labels);
+		memcpy(target, dataset->labels + index * dataset->target_elements,
+		       dataset->target_elements * sizeof *dataset->labels);
+	else if (dataset->tokens)
+		tokens_read(dataset, first + 1, dataset->target_elements, target);
 	else
 		memcpy(target, dataset->targets + index * dataset->target_elements,
 		       dataset->target_elements * sizeof *dataset->targets);
@@ -295,7 +305,7 @@ enum tarn_status dataset_measure(const struct dataset *dataset, struct host_aren
 {
 	struct host_mark mark = host_arena_mark(scratch);
 	float *sample = HOST_ARRAY(scratch, dataset->sample_elements, float);
-	float *target = HOST_ARRAY(scratch, dataset->target_elements, float);
+	int32_t *target = HOST_ARRAY(scratch, dataset->target_elements, int32_t);
 	if (!sample || !target)
 		return TARN_ENOMEM;
 	double least = INFINITY, largest = -INFINITY, sum = 0, squares = 0;
@@ -304,14 +314,16 @@ enum tarn_status dataset_measure(const struct dataset *dataset, struct host_aren
 	for (uint32_t n = 0; n < dataset->samples; n++) {
 		dataset_read(dataset, n, false, 0, sample, target);
 		for (uint64_t i = 0; i < dataset->sample_elements; i++) {
-			double x = (double)sample[i];
+			int32_t id;
+			memcpy(&id, &sample[i], sizeof id);
+			double x = dataset->tokens ? (double)id : (double)sample[i];
 			least = x < least ? x : least;
 			largest = x > largest ? x : largest;
 			sum += x;
 			squares += x * x;
 		}
-		if (class_count && dataset->labels)
-			class_count[dataset->labels[n]]++;
+		for (uint64_t t = 0; class_count && !dataset->targets && t < dataset->target_elements; t++)
+			class_count[target[t]]++;
 	}
 	host_arena_release(scratch, mark);
 	double count = (double)dataset->samples * (double)dataset->sample_elements;

@@ -2,11 +2,12 @@
  * dataset.h - samples and labels by index, from files or made up.
  *
  * Sources: IDX (plain or gzip, found by content), npy (v1-v3, C order, <f4 or |u1 data, |u1 <i4 <i8 labels), synthetic
- * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2).
- * Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value and
- * allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std, floats
- * from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension get one
- * channel. Where data.classes is not set (0), the number of classes is 1 + the largest training label.
+ * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2), tokens
+ * (files of token ids). With data.context a sample is that many token ids (i32) and as many labels, the token after
+ * each. Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value
+ * and allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std,
+ * floats from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension
+ * get one channel. Where data.classes is not set (0), the number of classes is 1 + the largest training label.
  *
  * Reading a sample touches no heap and may be done from another thread.
  */
@@ -22,10 +23,13 @@ struct dataset {
 	const struct config *config; /* borrowed */
 	uint32_t samples;
 	struct sample_shape shape;
-	uint64_t sample_elements, target_elements; /* f32 values; i32 label or f32 values */
-	const uint8_t *bytes;                      /* raw samples when the source holds bytes, else NULL */
-	const float *values;                       /* raw samples when it holds floats, else NULL */
-	const int32_t *labels;                     /* NULL for float targets */
+	uint64_t sample_elements,
+		target_elements; /* f32 values or i32 ids; i32 labels or f32 values: four bytes each */
+	const uint8_t *bytes;    /* raw samples when the source holds bytes, else NULL */
+	const float *values;     /* raw samples when it holds floats, else NULL */
+	const void *tokens;      /* ids, all samples of a file one after the other; else NULL */
+	uint32_t token_bytes;    /* 1, 2 or 4 */
+	const int32_t *labels;   /* NULL for float targets, and where the next token is the label */
 	const float *targets;
 	uint32_t channels; /* last dimension of a sample */
 	/* Bytes: 256 normalised values, for each channel when table_stride is 256, for all when it is 0. */
@@ -56,10 +60,10 @@ enum tarn_status dataset_describe(const struct config *config, struct host_arena
 				  uint32_t *test_samples, struct sample_shape *shape);
 
 /*
- * Writes sample `index` (normalised, H W C) and its target. `augment`: random shift and flip, a pure function of
- * (train.seed, epoch, index).
+ * Writes sample `index` (normalised, H W C; or ids) and its target. `augment`: random shift and flip, a pure function
+ * of (train.seed, epoch, index).
  */
-void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, float *sample,
+void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, void *sample,
 		  void *target);
 
 /* Reads every sample once. class_count[0 .. shape.classes) unless NULL. TARN_ENOMEM; scratch is given back. */

@@ -35,9 +35,8 @@ static enum tarn_status fail_absent(const struct config *config, const char *pat
 			 help);
 }
 
-/* "directory/name" unless the name is absolute. */
-static enum tarn_status join(const struct config *config, const char *key, const char *name, struct host_arena *arena,
-			     const char **path)
+enum tarn_status files_join(const struct config *config, const char *key, const char *name, struct host_arena *arena,
+			    const char **path)
 {
 	const char *directory = config->data.directory;
 	if (name[0] == '/' || !is_set(directory))
@@ -67,8 +66,8 @@ static enum tarn_status find_files(const struct config *config, enum data_split 
 		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", inputs_key);
 	if (!is_set(targets))
 		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", targets_key);
-	enum tarn_status st = join(config, inputs_key, inputs, arena, &files->inputs);
-	return st ? st : join(config, targets_key, targets, arena, &files->targets);
+	enum tarn_status st = files_join(config, inputs_key, inputs, arena, &files->inputs);
+	return st ? st : files_join(config, targets_key, targets, arena, &files->targets);
 }
 
 /* What the three kinds of files may hold, in the words of each format, and how NumPy converts to it. */
@@ -164,9 +163,9 @@ static int64_t label_value(uint32_t type, const uint8_t *at)
 	}
 }
 
-/* Reads all labels, each in [0, classes); out may be NULL; *largest is the largest one. */
+/* Reads all labels, each in [0, classes) or ignore_index (-1: none); out may be NULL; *largest is the largest one. */
 static enum tarn_status read_labels(struct data_stream *stream, const struct array_header *header, uint32_t classes,
-				    int32_t *out, int32_t *largest)
+				    int32_t ignore_index, int32_t *out, int32_t *largest)
 {
 	uint8_t chunk[4096];
 	size_t width = array_type_bytes(header->type);
@@ -180,7 +179,8 @@ static enum tarn_status read_labels(struct data_stream *stream, const struct arr
 			return st;
 		for (uint32_t i = 0; i < step; i++) {
 			int64_t value = label_value(header->type, chunk + i * width);
-			if (value < 0 || value >= (int64_t)classes)
+			bool ignored = ignore_index >= 0 && value == ignore_index;
+			if ((value < 0 || value >= (int64_t)classes) && !ignored)
 				return tarn_fail(TARN_EDATA,
 						 "%s: label at index %u is %lld; allowed are 0 to %u (data.classes)",
 						 stream->path, done + i, (long long)value, classes - 1);
@@ -215,7 +215,7 @@ static enum tarn_status find_classes(const struct config *config, struct host_ar
 		st = target_shape(config, files.targets, &header, &unused);
 	}
 	if (!st)
-		st = read_labels(&stream, &header, INT32_MAX, NULL, &largest);
+		st = read_labels(&stream, &header, INT32_MAX, -1, NULL, &largest);
 	stream_close(&stream);
 	*classes = (uint32_t)largest + 1;
 	return st;
@@ -336,7 +336,9 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 		dataset->targets = data;
 	} else if (!st) {
 		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples, int32_t);
-		st = labels ? read_labels(&stream, &header, dataset->shape.classes, labels, &largest) : TARN_ENOMEM;
+		st = labels ? read_labels(&stream, &header, dataset->shape.classes,
+					  dataset->config->network.ignore_index, labels, &largest)
+			    : TARN_ENOMEM;
 		dataset->labels = labels;
 	}
 	stream_close(&stream);

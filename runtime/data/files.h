@@ -16,4 +16,11 @@ enum tarn_status files_describe(const struct config *config, enum data_split spl
 /* `dataset` has samples, shape and element counts; reads bytes or values, and labels or targets. */
 enum tarn_status files_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena);
 
+/*
+ * "data.directory/name", or the name itself when it begins with /. TARN_EIO when no such file is there: `key`
+ * ("train_inputs") is what names it.
+ */
+enum tarn_status files_join(const struct config *config, const char *key, const char *name, struct host_arena *arena,
+			    const char **path);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/hash_numbers.h"
 #include "base/philox.h"
 #include "data/streams.h"
+#include "data/tokens.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #define STREAM_PATTERN (STREAM_SYNTHETIC + 0u)
 #define STREAM_NOISE (STREAM_SYNTHETIC + 1u)
 #define STREAM_MAP (STREAM_SYNTHETIC + 2u)
+#define STREAM_SUCCESSOR (STREAM_SYNTHETIC + 3u)
+#define STREAM_TOKEN (STREAM_SYNTHETIC + 4u)
 
 /* Patterns of images are interpolated between so many points an axis. */
 #define GRID 4u
@@ -34,6 +37,8 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 	if (!*samples && split == SPLIT_TRAIN)
 		return tarn_fail(TARN_EINVAL,
 				 "data.samples and data.batch are 0; data.type: %s needs at least 1 sample", type);
+	if (config->data.context)
+		return tokens_shape(config, shape);
 	if (!given->count || given->count >= OP_MAX_RANK)
 		return tarn_fail(TARN_EINVAL,
 				 "data.shape has %u dimensions; data.type: %s needs 1 to %d, such as [28, 28, 1]",
@@ -172,10 +177,70 @@ static enum tarn_status fill_synthetic(const struct dataset *dataset, enum data_
 	return TARN_OK;
 }
 
+/* ---- tokens ---- */
+
+static void fill_hash_tokens(const struct dataset *dataset, uint64_t first, int32_t *ids, int32_t *labels)
+{
+	uint64_t length = dataset->sample_elements;
+	for (uint64_t n = 0; n < dataset->samples; n++)
+		for (uint64_t t = 0; t < length; t++)
+			ids[n * length + t] = (int32_t)hash_label(HASH_SEED_INPUT, (first + n) * length + t,
+								  dataset->shape.vocabulary);
+	for (uint64_t n = 0; n < dataset->samples; n++)
+		for (uint64_t t = 0; t < length; t++)
+			labels[n * length + t] = ids[n * length + (t + 1) % length];
+}
+
+/* In [0, bound): the high word of a product; bias below 2^-8 of a token for vocabularies of 2^24. */
+static uint32_t below(uint32_t word, uint32_t bound)
+{
+	return (uint32_t)((uint64_t)word * bound >> 32);
+}
+
+static void fill_synthetic_tokens(const struct dataset *dataset, enum data_split split, int32_t *ids, int32_t *labels)
+{
+	uint64_t seed = dataset->config->train.seed, length = dataset->sample_elements;
+	uint32_t vocabulary = dataset->shape.vocabulary;
+	for (uint64_t n = 0; n < dataset->samples; n++) {
+		int32_t id = 0;
+		for (uint64_t t = 0; t <= length; t++) {
+			struct philox_block draw = philox(seed, STREAM_TOKEN, split, n * (length + 1) + t);
+			if (t == 0 || draw.word[0] >> 30 == 0)
+				id = (int32_t)below(draw.word[1], vocabulary);
+			else
+				id = (int32_t)below(philox(seed, STREAM_SUCCESSOR, 0, (uint64_t)id).word[0],
+						    vocabulary);
+			if (t < length)
+				ids[n * length + t] = id;
+			if (t)
+				labels[n * length + t - 1] = id;
+		}
+	}
+}
+
+static enum tarn_status fill_tokens(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	/* dataset_describe made sure that this fits. */
+	uint64_t total = dataset->samples * dataset->sample_elements;
+	int32_t *ids = HOST_ARRAY(arena, total, int32_t), *labels = HOST_ARRAY(arena, total, int32_t);
+	if (!ids || !labels)
+		return TARN_ENOMEM;
+	dataset->tokens = ids;
+	dataset->token_bytes = sizeof *ids;
+	dataset->labels = labels;
+	if (dataset->config->data.type == DATA_SYNTHETIC)
+		fill_synthetic_tokens(dataset, split, ids, labels);
+	else
+		fill_hash_tokens(dataset, split == SPLIT_TRAIN ? 0 : train_samples(dataset->config), ids, labels);
+	return TARN_OK;
+}
+
 enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
 {
 	const struct config *config = dataset->config;
 	bool regression = config->network.loss == LOSS_MEAN_SQUARED_ERROR;
+	if (config->data.context)
+		return fill_tokens(dataset, split, arena);
 	/* dataset_describe made sure that these fit. */
 	uint64_t total = dataset->samples * dataset->sample_elements;
 	uint64_t target_total = dataset->samples * dataset->target_elements;

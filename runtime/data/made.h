@@ -5,6 +5,9 @@
  * of its own. With mean-square error the sample is noise and its target a fixed random linear map of it. Both splits
  * share patterns and map. hash: hash_numbers.h; inputs are numbered in N C H W order (vectors: N F), as programs that
  * store images that way do. The test split goes on where the training split ends.
+ *
+ * With data.context both make tokens: synthetic follows a fixed random successor of each token, three times out of
+ * four; hash draws ids like labels but with seed 1, and the label of a sample's last token is its first one.
  */
 #ifndef TARN_DATA_MADE_H
 #define TARN_DATA_MADE_H

@@ -25,6 +25,10 @@ static enum tarn_status check_sample(const struct config *config, const struct s
 	if (config->network.loss == LOSS_CROSS_ENTROPY && sample->classes < 2)
 		return tarn_fail(TARN_EINVAL, "data: cross-entropy needs at least 2 classes, the data have %" PRIu32,
 				 sample->classes);
+	if (sample->target_rank > OP_MAX_RANK - 2 && config->network.loss == LOSS_CROSS_ENTROPY)
+		return tarn_fail(TARN_EINVAL,
+				 "data: labels of a sample have %" PRIu32 " dimensions, at most %d are possible",
+				 sample->target_rank, OP_MAX_RANK - 2);
 	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR &&
 	    (!sample->target_rank || sample->target_rank > OP_MAX_RANK - 1))
 		return tarn_fail(TARN_EINVAL,
@@ -60,17 +64,18 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 		graph_add_persistent(graph, "scalars", ROLE_SCALARS, DTYPE_U8, &block, 1, &graph->scalars);
 	if (st)
 		return st;
-	st = add_slot(graph, "staging/input", DTYPE_F32, sample->dim, sample->rank, &input);
+	st = add_slot(graph, "staging/input", sample->vocabulary ? DTYPE_I32 : DTYPE_F32, sample->dim, sample->rank,
+		      &input);
 	if (st)
 		return st;
-	st = labels ? add_slot(graph, "staging/target", DTYPE_I32, NULL, 0, &target)
-		    : add_slot(graph, "staging/target", DTYPE_F32, sample->target_dim, sample->target_rank, &target);
+	st = add_slot(graph, "staging/target", labels ? DTYPE_I32 : DTYPE_F32, sample->target_dim, sample->target_rank,
+		      &target);
 	if (st)
 		return st;
 	st = add_metric(graph, "metric/loss", &frame->loss_metric);
 	if (st)
 		return st;
-	if (labels) {
+	if (labels && !config->network.chunked_loss) {
 		st = add_metric(graph, "metric/correct", &frame->correct_metric);
 		if (st)
 			return st;
@@ -103,13 +108,16 @@ static enum tarn_status check_output(const struct graph *graph, const struct con
 	char got[SHAPE_TEXT], needed[SHAPE_TEXT];
 	shape_format(y->dim, y->rank, got, sizeof got);
 	if (config->network.loss == LOSS_CROSS_ENTROPY) {
-		const uint32_t dim[2] = { graph->batch, sample->classes };
-		if (y->rank == 2 && y->dim[0] == dim[0] && y->dim[1] == dim[1])
+		uint32_t dim[OP_MAX_RANK];
+		memcpy(dim, target->dim, target->rank * sizeof *dim);
+		dim[target->rank] = sample->classes;
+		if (y->rank == target->rank + 1 && !memcmp(y->dim, dim, y->rank * sizeof *dim))
 			return TARN_OK;
 		return yaml_fail(body,
 				 "the network's result has the shape %s; cross-entropy with %" PRIu32
-				 " classes needs %s (samples x classes)",
-				 got, sample->classes, shape_format(dim, 2, needed, sizeof needed));
+				 " classes needs %s (%s)",
+				 got, sample->classes, shape_format(dim, target->rank + 1u, needed, sizeof needed),
+				 target->rank == 1 ? "samples x classes" : "as the labels, then classes");
 	}
 	if (y->rank == target->rank && !memcmp(y->dim, target->dim, y->rank * sizeof *y->dim))
 		return TARN_OK;
@@ -123,20 +131,58 @@ static enum tarn_status record(struct graph *graph, const char *name, uint32_t m
 	return graph_add_op(graph, OP_RECORD, PHASE_FORWARD, name, NULL, input, 2, NULL);
 }
 
-static enum tarn_status add_loss(struct graph *graph, const struct config *config, const struct frame *frame,
-				 uint32_t output, uint32_t *loss)
+/* The product that made the tensor, behind views; OP_NONE when it was another op. */
+static uint32_t product_behind(const struct graph *graph, uint32_t tensor)
 {
-	const uint32_t input[2] = { output, frame->target };
+	uint32_t op = graph->tensor[tensor].producer;
+	while (op != OP_NONE && graph->op[op].kind == OP_RESHAPE)
+		op = graph->tensor[op_inputs(graph, op)[0]].producer;
+	bool dense = op != OP_NONE && graph->op[op].kind == OP_MATMUL && graph->op[op].attr.transpose_b &&
+		     !graph->op[op].attr.transpose_a;
+	return dense ? op : OP_NONE;
+}
+
+/* The last dense layer becomes part of the loss; simplification then drops it. */
+static enum tarn_status add_chunked_loss(struct graph *graph, const struct config *config, const struct op_attr *attr,
+					 const struct frame *frame, uint32_t *output, uint32_t *loss)
+{
+	const uint32_t product = product_behind(graph, *output);
+	if (product == OP_NONE)
+		return yaml_fail(config->layers ? config->layers : config->model,
+				 "network.chunked_loss needs a dense layer at the end of the network");
+	const uint32_t *dense = op_inputs(graph, product), inputs = graph->op[product].inputs;
+	const uint32_t input[4] = { dense[0], dense[1], frame->target, inputs == 3 ? dense[2] : TENSOR_NONE };
+	uint32_t out[2];
+	enum tarn_status st =
+		graph_add_op(graph, OP_LINEAR_CROSS_ENTROPY, PHASE_FORWARD, "loss", attr, input, inputs + 1, out);
+	*output = input[0];
+	*loss = out[0];
+	return st ? st : record(graph, "record/loss", frame->loss_metric, *loss);
+}
+
+static enum tarn_status add_loss(struct graph *graph, const struct config *config, const struct frame *frame,
+				 uint32_t *output, uint32_t *loss)
+{
+	const uint32_t input[2] = { *output, frame->target };
 	const bool labels = config->network.loss == LOSS_CROSS_ENTROPY;
+	struct op_attr attr = { 0 };
 	uint32_t correct;
+	if (labels) {
+		attr.label_smoothing = (float)config->network.label_smoothing;
+		attr.has_ignore_index = config->network.ignore_index >= 0;
+		attr.ignore_index = attr.has_ignore_index ? config->network.ignore_index : 0;
+	}
+	if (config->network.chunked_loss)
+		return add_chunked_loss(graph, config, &attr, frame, output, loss);
 	enum tarn_status st = graph_add_op(graph, labels ? OP_SOFTMAX_CROSS_ENTROPY : OP_MEAN_SQUARED_ERROR,
-					   PHASE_FORWARD, "loss", NULL, input, 2, loss);
+					   PHASE_FORWARD, "loss", &attr, input, 2, loss);
 	if (st)
 		return st;
 	st = record(graph, "record/loss", frame->loss_metric, *loss);
 	if (st || !labels)
 		return st;
-	st = graph_add_op(graph, OP_COUNT_CORRECT, PHASE_FORWARD, "correct", NULL, input, 2, &correct);
+	attr.label_smoothing = 0;
+	st = graph_add_op(graph, OP_COUNT_CORRECT, PHASE_FORWARD, "correct", &attr, input, 2, &correct);
 	return st ? st : record(graph, "record/correct", frame->correct_metric, correct);
 }
 
@@ -163,7 +209,7 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	st = check_output(draft, config, sample, &frame, *output);
 	if (st)
 		return st;
-	return add_loss(draft, config, &frame, *output, loss);
+	return add_loss(draft, config, &frame, output, loss);
 }
 
 enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,

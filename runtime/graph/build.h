@@ -14,9 +14,10 @@
  * layer's name, what it got, what it needs.
  *
  * Around the body the builder adds, in this order: persistent "scalars", "staging/input", "staging/target",
- * metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops "input" and "target"; the body; the loss; RECORDs.
- * For inference (evaluation) the same names and parameters, BATCH_APPLY reads the running statistics, no dropout,
- * no RUNNING_UPDATE.
+ * metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops "input" and "target"; the body; the loss;
+ * RECORDs. With network.chunked_loss the last layer, a dense one, becomes part of the loss (LINEAR_CROSS_ENTROPY), the
+ * prediction is that layer's input, and nothing counts correct rows. For inference (evaluation) the same names and
+ * parameters, BATCH_APPLY reads the running statistics, no dropout, no RUNNING_UPDATE.
  *
  * A pass afterwards (simplify.h) drops layers that the loss does not depend on, with their parameters, and fuses
  * relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD, BATCH_APPLY): a function of the
@@ -34,8 +35,9 @@ enum build_mode { BUILD_TRAINING, BUILD_INFERENCE };
 struct sample_shape {
 	uint32_t dim[OP_MAX_RANK - 1]; /* H, W, C for images; F for vectors */
 	uint32_t rank;
-	uint32_t classes; /* cross-entropy: labels in [0, classes) */
-	uint32_t target_rank; /* mean-square error: shape of one target */
+	uint32_t vocabulary;  /* inputs are token ids in [0, vocabulary), i32; 0: they are f32 values */
+	uint32_t classes;     /* cross-entropy: labels in [0, classes) */
+	uint32_t target_rank; /* shape of one target; cross-entropy: of a sample's labels, 0 where it has one */
 	uint32_t target_dim[OP_MAX_RANK - 1];
 };
 
@@ -48,8 +50,8 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 			       uint32_t *output);
 
 /*
- * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates, graph_check.
- * A network without a trainable parameter is TARN_EINVAL.
+ * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates,
+ * graph_check. A network without a trainable parameter is TARN_EINVAL.
  */
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph);

@@ -111,6 +111,78 @@ static enum tarn_status build_concat(const struct layer_call *call, uint32_t *y)
 	return layer_concat(call->net, call->name, call->x, call->inputs, axis, y);
 }
 
+/* ---- sequences ---- */
+
+/* The vocabulary is that of the data unless the layer says another. */
+static enum tarn_status build_embedding(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	uint32_t vocabulary = v[1].pair[0] ? v[1].pair[0] : call->net->config->data.classes;
+	return layer_embedding(call->net, call->name, call->x[0], vocabulary, v[0].pair[0], (float)v[2].real, y);
+}
+
+static enum tarn_status build_positions(const struct layer_call *call, uint32_t *y)
+{
+	return layer_positions(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_class_token(const struct layer_call *call, uint32_t *y)
+{
+	return layer_class_token(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_position(const struct layer_call *call, uint32_t *y)
+{
+	return layer_position(call->net, call->name, call->x[0], call->value[0].pair[0], y);
+}
+
+static enum tarn_status build_sequence(const struct layer_call *call, uint32_t *y)
+{
+	return layer_sequence(call->net, call->name, call->x[0], y);
+}
+
+static enum tarn_status build_rms_norm(const struct layer_call *call, uint32_t *y)
+{
+	return layer_rms_norm(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_attention(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	const struct attention_options options = { .heads = v[0].pair[0],
+						   .key_heads = v[1].pair[0],
+						   .causal = v[2].pair[0],
+						   .bias = v[3].pair[0],
+						   .rotary = (float)v[4].real,
+						   .plain = v[5].pair[0] };
+	return layer_attention(call->net, call->name, call->x[0], &options, y);
+}
+
+static enum tarn_status build_gate(const struct layer_call *call, uint32_t *y)
+{
+	static const struct {
+		enum gate_mode mode;
+		enum activation activation;
+	} kinds[] = {
+		{ GATE_ACTIVATION, ACTIVATION_SILU },
+		{ GATE_ACTIVATION, ACTIVATION_GELU },
+		{ GATE_ACTIVATION, ACTIVATION_GELU_TANH },
+		{ GATE_LINEAR, ACTIVATION_NONE },
+		{ GATE_TANH, ACTIVATION_NONE },
+	};
+	uint32_t kind = call->value[0].pair[0];
+	return layer_gate(call->net, call->name, call->x[0], kinds[kind].mode, kinds[kind].activation, y);
+}
+
+static enum tarn_status build_recurrent(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	const struct recurrent_options options = {
+		.gru = call->detail, .features = v[0].pair[0], .layers = v[1].pair[0], .chunk = v[2].pair[0]
+	};
+	return layer_recurrent(call->net, call->name, call->x[0], &options, y);
+}
+
 /* ---- keys: name, type, low, high, default, the same as a number, help, choices ---- */
 
 static const struct layer_key conv2d_keys[] = {
@@ -174,6 +246,50 @@ static const struct layer_key concat_keys[] = {
 	{ "axis", LAYER_COUNT, 1, OP_MAX_RANK - 1, "last", 0, "axis that grows; 0 would be the samples", NULL, 0 },
 };
 
+#define BOUND                                                                                               \
+	{                                                                                                   \
+		"bound", LAYER_REAL, 0, 1e6, "0.035", 0.035, "initial values are uniform up to it", NULL, 0 \
+	}
+
+static const struct layer_key embedding_keys[] = {
+	{ "features", LAYER_COUNT, 1, 1e9, NULL, 0, "width of a token's row", NULL, 0 },
+	{ "vocabulary", LAYER_COUNT, 1, 1e9, "data.classes", 0, "number of different tokens", NULL, 0 },
+	BOUND,
+};
+
+static const struct layer_key bound_keys[] = { BOUND };
+
+static const struct layer_key position_keys[] = {
+	{ "index", LAYER_COUNT, 0, 1e9, NULL, 0, "position, from 0", NULL, 0 },
+};
+
+static const struct layer_key rms_norm_keys[] = {
+	{ "epsilon", LAYER_REAL, 1e-12, 1, "1e-5", 1e-5, "added to the mean square", NULL, 0 },
+};
+
+static const struct layer_key attention_keys[] = {
+	{ "heads", LAYER_COUNT, 1, LARGEST, NULL, 0, "parts of the channels that attend on their own", NULL, 0 },
+	{ "key_heads", LAYER_COUNT, 0, LARGEST, "heads", 0, "heads of keys and values; several heads share one", NULL,
+	  0 },
+	{ "causal", LAYER_BOOL, 0, 1, "true", 1, "a position sees itself and those before", NULL, 0 },
+	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add biases", NULL, 0 },
+	{ "rotary", LAYER_REAL, 0, 1e9, "0", 0, "base of rotary positions, usually 10000; 0: none", NULL, 0 },
+	{ "plain", LAYER_BOOL, 0, 1, "false", 0, "store the T x T matrices of scores, as a comparison", NULL, 0 },
+};
+
+static const char *const gates[] = { "swiglu", "geglu", "geglu_tanh", "glu", "tanh" };
+
+static const struct layer_key gate_keys[] = {
+	{ "kind", LAYER_CHOICE, 0, 0, "swiglu", 0, "what the first half of the channels does with the second", gates,
+	  5 },
+};
+
+static const struct layer_key recurrent_keys[] = {
+	{ "features", LAYER_COUNT, 1, 1e8, NULL, 0, "width of the state", NULL, 0 },
+	{ "layers", LAYER_COUNT, 1, 1000, "1", 1, "one on top of the other", NULL, 0 },
+	{ "chunk", LAYER_COUNT, 1, LARGEST, "16", 16, "time steps whose input products are made at once", NULL, 0 },
+};
+
 #define KEYS(array) array, sizeof array / sizeof array[0]
 #define NO_KEYS NULL, 0, -1
 #define ACTIVATION_KIND(name, help, detail)                                        \
@@ -184,7 +300,7 @@ static const struct layer_key concat_keys[] = {
 const struct layer_kind layer_kinds[] = {
 	/* name, help, keys, short form, many inputs, trainable, shareable, detail, function */
 	{ "conv2d", "2-D convolution", KEYS(conv2d_keys), 0, false, true, true, 0, build_conv2d },
-	{ "dense", "matrix product", KEYS(dense_keys), 0, false, true, true, 0, build_dense },
+	{ "dense", "matrix product of the last dimension", KEYS(dense_keys), 0, false, true, true, 0, build_dense },
 	{ "batch_norm", "batch normalisation", KEYS(batch_norm_keys), -1, false, true, false, 0, build_batch_norm },
 	{ "layer_norm", "layer normalisation", KEYS(layer_norm_keys), -1, false, true, false, 0, build_layer_norm },
 	ACTIVATION_KIND("relu", "max(x, 0)", ACTIVATION_RELU),
@@ -201,13 +317,30 @@ const struct layer_kind layer_kinds[] = {
 	ACTIVATION_KIND("softplus", "log(1 + exp(x))", ACTIVATION_SOFTPLUS),
 	{ "max_pool", "maximum of a window", KEYS(max_pool_keys), 0, false, false, false, 0, build_max_pool },
 	{ "avg_pool", "average of a window", KEYS(avg_pool_keys), 0, false, false, false, 0, build_avg_pool },
-	{ "global_pool", "average over the whole image, then samples x channels", NO_KEYS, false, false, false, 0,
-	  build_global_pool },
+	{ "global_pool", "average over the whole image or sequence, then samples x channels", NO_KEYS, false, false,
+	  false, 0, build_global_pool },
 	{ "flatten", "samples x features", KEYS(flatten_keys), 0, false, false, false, 0, build_flatten },
 	{ "dropout", "random zeros in training", KEYS(dropout_keys), 0, false, false, false, 0, build_dropout },
 	{ "add", "sum of the inputs", NO_KEYS, true, false, false, 0, build_add },
 	{ "multiply", "product of the inputs, element by element", NO_KEYS, true, false, false, 0, build_multiply },
 	{ "concat", "inputs side by side", KEYS(concat_keys), -1, true, false, false, 0, build_concat },
+	{ "embedding", "a learned row for each token", KEYS(embedding_keys), 0, false, true, true, 0, build_embedding },
+	{ "positions", "plus a learned row for each position", KEYS(bound_keys), -1, false, true, false, 0,
+	  build_positions },
+	{ "class_token", "a learned row in front of a sequence", KEYS(bound_keys), -1, false, true, false, 0,
+	  build_class_token },
+	{ "position", "one position of a sequence", KEYS(position_keys), 0, false, false, false, 0, build_position },
+	{ "sequence", "pixels of an image as a sequence", NO_KEYS, false, false, false, 0, build_sequence },
+	{ "rms_norm", "normalisation by the root mean square", KEYS(rms_norm_keys), -1, false, true, false, 0,
+	  build_rms_norm },
+	{ "attention", "multi-head self-attention with its products", KEYS(attention_keys), 0, false, true, false, 0,
+	  build_attention },
+	{ "gate", "half of the channels gated by the other half", KEYS(gate_keys), 0, false, false, false, 0,
+	  build_gate },
+	{ "lstm", "long short-term memory over a sequence", KEYS(recurrent_keys), 0, false, true, false, 0,
+	  build_recurrent },
+	{ "gru", "gated recurrent units over a sequence", KEYS(recurrent_keys), 0, false, true, false, 1,
+	  build_recurrent },
 };
 const uint32_t layer_kinds_count = sizeof layer_kinds / sizeof layer_kinds[0];
 
@@ -248,5 +381,7 @@ void layers_help(FILE *out)
 	fprintf(out, "    %-14s %s\n", "trainable",
 		"false: the layer's parameters stay as they are (batch_norm still uses\n"
 		"                   the statistics of the batch)");
-	fprintf(out, "    %-14s %s\n", "weights", "share the parameters of that earlier layer (conv2d, dense)");
+	fprintf(out, "    %-14s %s\n", "weights",
+		"share the parameters of that earlier layer (conv2d, dense; a dense\n"
+		"                   layer without bias also the table of an embedding)");
 }

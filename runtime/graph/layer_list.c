@@ -429,7 +429,9 @@ static enum tarn_status read_weights(struct builder *b, const struct scope *scop
 	const struct built *built = resolve(b, scope, entry->weights, &st);
 	if (!built)
 		return st;
-	if (built->kind != kind)
+	/* A table of token rows is the weight of the product that goes back to tokens (Press, Wolf 2017). */
+	bool tied = !strcmp(kind->name, "dense") && !strcmp(built->kind->name, "embedding");
+	if (built->kind != kind && !tied)
 		return yaml_fail(entry->weights, "%s is a %s, its parameters do not fit a %s", built->name,
 				 built->kind->name, kind->name);
 	*owner = built->owner;

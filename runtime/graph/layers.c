@@ -1,116 +1,9 @@
 /* layers.c - see layers.h. */
-#include "graph/layers.h"
+#include "graph/layer_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* "<layer>/<part>", in the graph's arena. NULL after tarn_fail. */
-static char *part_name(const struct network *net, const char *layer, const char *part)
-{
-	return host_arena_printf(net->graph->arena, "%s/%s", layer, part);
-}
-
-static const struct tensor *tensor_of(const struct network *net, uint32_t tensor)
-{
-	return &net->graph->tensor[tensor];
-}
-
-static enum tarn_status fail_layout(const struct network *net, const char *name, uint32_t x, const char *needed)
-{
-	char text[SHAPE_TEXT];
-	const struct tensor *tensor = tensor_of(net, x);
-	return tarn_fail(TARN_EINVAL, "%s: the input %s has the shape %s, needed is %s", name,
-			 tensor_name(net->graph, x), shape_format(tensor->dim, tensor->rank, text, sizeof text),
-			 needed);
-}
-
-static enum tarn_status need_image(const struct network *net, const char *name, uint32_t x)
-{
-	return tensor_of(net, x)->rank == 4 ? TARN_OK : fail_layout(net, name, x, "an image, NxHxWxC");
-}
-
-/* One forward op with one input and one output. */
-static enum tarn_status add_unary(struct network *net, enum op_kind kind, const char *name, const struct op_attr *attr,
-				  uint32_t x, uint32_t *y)
-{
-	uint32_t out[OP_MAX_OUTPUTS];
-	enum tarn_status st = graph_add_op(net->graph, kind, PHASE_FORWARD, name, attr, &x, 1, out);
-	if (!st)
-		*y = out[0];
-	return st;
-}
-
-/* ---- parameters ---- */
-
-struct parameter {
-	const char *layer, *part;
-	uint32_t dim[OP_MAX_RANK], rank;
-	enum tensor_init init;
-	float bound;
-	bool decays; /* weight decay applies even without optimizer.decay_norms */
-};
-
-static enum tarn_status add_parameter(struct network *net, const struct parameter *parameter, uint32_t *out)
-{
-	char *name = part_name(net, parameter->layer, parameter->part);
-	if (!name)
-		return TARN_ENOMEM;
-	enum tarn_status st =
-		graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim, parameter->rank, out);
-	if (st)
-		return st;
-	struct tensor *tensor = &net->graph->tensor[*out];
-	tensor->init = (uint8_t)parameter->init;
-	tensor->init_bound = parameter->bound;
-	if (!net->trainable)
-		tensor->flags |= TENSOR_FROZEN;
-	if (!parameter->decays && !net->config->optimizer.decay_norms)
-		tensor->flags |= TENSOR_NO_DECAY;
-	return TARN_OK;
-}
-
-/* The parameter of another layer, which must have the shape that this layer needs. */
-static enum tarn_status share_parameter(struct network *net, const char *owner, const struct parameter *parameter,
-					uint32_t *out)
-{
-	char has[SHAPE_TEXT], needs[SHAPE_TEXT];
-	char *name = part_name(net, owner, parameter->part);
-	if (!name)
-		return TARN_ENOMEM;
-	uint32_t id = graph_find(net->graph, name);
-	shape_format(parameter->dim, parameter->rank, needs, sizeof needs);
-	if (id == TENSOR_NONE || tensor_of(net, id)->role != ROLE_PARAMETER)
-		return tarn_fail(TARN_EINVAL, "%s: cannot share %s, which does not exist; a %s of shape %s is needed",
-				 parameter->layer, name, parameter->part, needs);
-	const struct tensor *tensor = tensor_of(net, id);
-	if (tensor->rank != parameter->rank || memcmp(tensor->dim, parameter->dim, tensor->rank * sizeof *tensor->dim))
-		return tarn_fail(TARN_EINVAL, "%s: cannot share %s: its shape is %s, this layer needs %s",
-				 parameter->layer, name, shape_format(tensor->dim, tensor->rank, has, sizeof has),
-				 needs);
-	*out = id;
-	return TARN_OK;
-}
-
-/* Weight and, with `bias`, a bias of as many elements as the weight's first dimension; own or shared. */
-static enum tarn_status add_weight_and_bias(struct network *net, struct parameter *weight, bool bias, const char *owner,
-					    uint32_t *out)
-{
-	double fan_in = 1;
-	for (uint32_t i = 1; i < weight->rank; i++)
-		fan_in *= weight->dim[i];
-	weight->part = "weight";
-	weight->init = INIT_UNIFORM;
-	weight->bound = (float)sqrt(6 / fan_in);
-	weight->decays = true;
-	enum tarn_status st =
-		owner ? share_parameter(net, owner, weight, &out[0]) : add_parameter(net, weight, &out[0]);
-	if (st || !bias)
-		return st;
-	struct parameter vector = { .layer = weight->layer, .part = "bias", .rank = 1, .init = INIT_ZERO };
-	vector.dim[0] = weight->dim[0];
-	return owner ? share_parameter(net, owner, &vector, &out[1]) : add_parameter(net, &vector, &out[1]);
-}
 
 /* gamma 1 and beta 0 of a norm over `channels`. */
 static enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels, uint32_t *out)
@@ -182,17 +75,47 @@ enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x,
 	return graph_add_op(net->graph, OP_CONV2D, PHASE_FORWARD, name, &attr, input, options->bias ? 3 : 2, y);
 }
 
+/* The product on all rows of an input with more than two dimensions: views around a matrix product. */
+static enum tarn_status dense_rows(struct network *net, const char *name, const uint32_t *input, uint32_t inputs,
+				   uint32_t features, uint32_t *y)
+{
+	const struct op_attr attr = { .transpose_b = 1 };
+	const struct tensor x = *tensor_of(net, input[0]);
+	struct op_attr shape = { .rank = x.rank };
+	uint32_t product[3] = { TENSOR_NONE, input[1], input[2] };
+	uint64_t rows = tensor_rows(&x);
+	char *flat_name = part_name(net, name, "rows"), *product_name = part_name(net, name, "product");
+	if (!flat_name || !product_name)
+		return TARN_ENOMEM;
+	if (rows > UINT32_MAX)
+		return tarn_fail(TARN_EINVAL, "%s: %" PRIu64 " rows are too many", name, rows);
+	const struct op_attr flat = { .rank = 2, .extent = { (uint32_t)rows, x.dim[x.rank - 1] } };
+	memcpy(shape.extent, x.dim, x.rank * sizeof *x.dim);
+	shape.extent[x.rank - 1] = features;
+	enum tarn_status st = add_unary(net, OP_RESHAPE, flat_name, &flat, input[0], &product[0]);
+	if (!st)
+		st = graph_add_op(net->graph, OP_MATMUL, PHASE_FORWARD, product_name, &attr, product, inputs,
+				  &product[0]);
+	return st ? st : add_unary(net, OP_RESHAPE, name, &shape, product[0], y);
+}
+
 enum tarn_status layer_dense(struct network *net, const char *name, uint32_t x, uint32_t features, bool bias,
 			     const char *weights, uint32_t *y)
 {
 	const struct op_attr attr = { .transpose_b = 1 };
 	uint32_t input[3] = { x, TENSOR_NONE, TENSOR_NONE };
-	if (tensor_of(net, x)->rank != 2)
-		return fail_layout(net, name, x, "a matrix, NxF; put a `flatten` layer before this one");
-	struct parameter weight = { .layer = name, .rank = 2, .dim = { features, tensor_of(net, x)->dim[1] } };
+	const struct tensor *tensor = tensor_of(net, x);
+	if (tensor->rank == 4)
+		return fail_layout(net, name, x,
+				   "a matrix, NxF, or a sequence, NxTxC; put a `flatten` layer before this one");
+	if (tensor->rank < 2)
+		return fail_layout(net, name, x, "a matrix, NxF, or a sequence, NxTxC");
+	struct parameter weight = { .layer = name, .rank = 2, .dim = { features, tensor->dim[tensor->rank - 1] } };
 	enum tarn_status st = add_weight_and_bias(net, &weight, bias, weights, &input[1]);
 	if (st)
 		return st;
+	if (tensor_of(net, x)->rank > 2)
+		return dense_rows(net, name, input, bias ? 3 : 2, features, y);
 	return graph_add_op(net->graph, OP_MATMUL, PHASE_FORWARD, name, &attr, input, bias ? 3 : 2, y);
 }
 
@@ -329,9 +252,22 @@ static enum tarn_status flatten_view(struct network *net, const char *name, uint
 	return add_unary(net, OP_RESHAPE, name, &attr, x, y);
 }
 
+/* A sequence NxTxC as an image of one column. */
+static enum tarn_status sequence_image(struct network *net, const char *name, uint32_t x, uint32_t *y)
+{
+	const uint32_t *dim = tensor_of(net, x)->dim;
+	const struct op_attr attr = { .rank = 4, .extent = { dim[0], dim[1], 1, dim[2] } };
+	char *text = part_name(net, name, "column");
+	return text ? add_unary(net, OP_RESHAPE, text, &attr, x, y) : TARN_ENOMEM;
+}
+
 enum tarn_status layer_global_pool(struct network *net, const char *name, uint32_t x, uint32_t *y)
 {
-	enum tarn_status st = need_image(net, name, x);
+	enum tarn_status st = TARN_OK;
+	if (tensor_of(net, x)->rank == 3)
+		st = sequence_image(net, name, x, &x);
+	if (!st)
+		st = need_image(net, name, x);
 	if (st)
 		return st;
 	const uint32_t *dim = tensor_of(net, x)->dim;

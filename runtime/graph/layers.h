@@ -1,11 +1,10 @@
 /*
  * layers.h - the layers that networks are made of, as functions on a graph under construction.
  *
- * Used by the kinds of `layers:` in YAML (layer_kinds.c) and by the builders in models/. Each function appends the ops of
- * one layer and creates its parameters in PyTorch's order (weight, then bias). Shapes are as in op.h. The tensor of a
- * layer's result has the layer's name.
- * Default initial values: weights uniform(-a, a) with a = sqrt(6 / fan_in) (He et al. 2015), biases 0, norms' gamma 1 and
- * beta 0; fan_in = in/groups * KH * KW, or the inputs of a dense layer.
+ * Used by the kinds of `layers:` in YAML (layer_kinds.c) and by the builders in models/. Each function appends the ops
+ * of one layer and creates its parameters in PyTorch's order (weight, then bias). Shapes are as in op.h. The tensor of
+ * a layer's result has the layer's name. Default initial values: weights uniform(-a, a) with a = sqrt(6 / fan_in) (He
+ * et al. 2015), biases 0, norms' gamma 1 and beta 0; fan_in = in/groups * KH * KW, or the inputs of a dense layer.
  *
  * Parameters: "<layer>/weight", "<layer>/bias"; norms call gamma weight and beta bias. Batch norm also keeps
  * "<layer>/running_mean", "<layer>/running_var" and "<layer>/batches".
@@ -21,11 +20,13 @@ struct network {
 	enum build_mode mode;
 	uint32_t next_stream; /* Philox stream of the next dropout */
 	bool trainable;       /* parameters created now are trained */
+	float init_bound;     /* weights created now are uniform in [-bound, bound); 0: by fan-in */
 };
 
 struct conv_options {
-	uint32_t channels, kernel[2], stride[2], padding[2], dilation[2], groups; /* zero: 1 for stride, dilation, groups */
-	bool same; /* instead of `padding`: OH = ceil(H / stride); an odd row or column is added at the end */
+	uint32_t channels, kernel[2], stride[2], padding[2], dilation[2],
+		groups; /* zero: 1 for stride, dilation, groups */
+	bool same;      /* instead of `padding`: OH = ceil(H / stride); an odd row or column is added at the end */
 	bool bias;
 	const char *weights; /* name of the layer whose parameters are shared; NULL: own */
 };
@@ -35,12 +36,13 @@ void window_pad_same(struct window *window, const uint32_t *extent);
 
 enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x, const struct conv_options *options,
 			      uint32_t *y);
+/* Of the last dimension; the others stay. */
 enum tarn_status layer_dense(struct network *net, const char *name, uint32_t x, uint32_t features, bool bias,
 			     const char *weights, uint32_t *y);
 /*
- * Training: statistics of the batch, also while the layer's parameters are frozen. TARN_EINVAL when a batch has one value a
- * channel only: its variance is 0 and the layer would return beta, whatever x is.
- * Inference: the running statistics.
+ * Training: statistics of the batch, also while the layer's parameters are frozen. TARN_EINVAL when a batch has one
+ * value a channel only: its variance is 0 and the layer would return beta, whatever x is. Inference: the running
+ * statistics.
  */
 enum tarn_status layer_batch_norm(struct network *net, const char *name, uint32_t x, float epsilon, float momentum,
 				  uint32_t *y);
@@ -51,11 +53,11 @@ enum tarn_status layer_max_pool(struct network *net, const char *name, uint32_t 
 				uint32_t *y);
 enum tarn_status layer_avg_pool(struct network *net, const char *name, uint32_t x, const struct window *window,
 				bool count_padding, uint32_t *y);
-/* Average over H and W, then (N, C). */
+/* Average over H and W, or over T of a sequence NxTxC, then (N, C). */
 enum tarn_status layer_global_pool(struct network *net, const char *name, uint32_t x, uint32_t *y);
 /*
- * (N, everything else). channels_first: features in the order C, H, W, as a PyTorch network has them, so that dense weights
- * made there fit; otherwise in the order of memory, H, W, C, which costs nothing.
+ * (N, everything else). channels_first: features in the order C, H, W, as a PyTorch network has them, so that dense
+ * weights made there fit; otherwise in the order of memory, H, W, C, which costs nothing.
  */
 enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, bool channels_first, uint32_t *y);
 /* y is x itself in inference and at rate 0. */
@@ -65,5 +67,51 @@ enum tarn_status layer_add(struct network *net, const char *name, const uint32_t
 enum tarn_status layer_multiply(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
 enum tarn_status layer_concat(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t axis,
 			      uint32_t *y);
+
+/* ---- layers_sequence.c, layers_recurrent.c: sequences are (N, T, C), token ids (N, T) i32 ---- */
+
+/* "<name>/weight" (vocabulary, width): a row for each id. `bound`: of the initial values, unless network.init_bound is
+ * set. */
+enum tarn_status layer_embedding(struct network *net, const char *name, uint32_t ids, uint32_t vocabulary,
+				 uint32_t width, float bound, uint32_t *y);
+/* x plus a vector learned for each position, "<name>/weight" (T, C). */
+enum tarn_status layer_positions(struct network *net, const char *name, uint32_t x, float bound, uint32_t *y);
+/* A learned vector, "<name>/weight" (1, C), in front of the sequence: (N, T+1, C). */
+enum tarn_status layer_class_token(struct network *net, const char *name, uint32_t x, float bound, uint32_t *y);
+/* Position `index` of the sequence: (N, C). */
+enum tarn_status layer_position(struct network *net, const char *name, uint32_t x, uint32_t index, uint32_t *y);
+/* The pixels of an image as a sequence: (N, H * W, C). */
+enum tarn_status layer_sequence(struct network *net, const char *name, uint32_t x, uint32_t *y);
+enum tarn_status layer_rms_norm(struct network *net, const char *name, uint32_t x, float epsilon, uint32_t *y);
+/* First half of the channels with the second one; op.h, GATE. */
+enum tarn_status layer_gate(struct network *net, const char *name, uint32_t x, enum gate_mode mode,
+			    enum activation activation, uint32_t *y);
+
+struct attention_options {
+	uint32_t heads, key_heads; /* key_heads 0: as many as heads; else a divisor of them (Ainslie et al. 2023) */
+	bool causal, bias;
+	float rotary; /* base of rotary positions of queries and keys; 0: none */
+	bool plain;   /* whole T x T matrices of scores (BATCH_MATMUL, SOFTMAX) instead of ATTENTION; no key_heads */
+};
+
+/*
+ * Multi-head self-attention (Vaswani et al. 2017): "<name>/qkv" (queries, keys, values side by side), then
+ * "<name>/proj" back to C, each a dense layer.
+ */
+enum tarn_status layer_attention(struct network *net, const char *name, uint32_t x,
+				 const struct attention_options *options, uint32_t *y);
+
+struct recurrent_options {
+	bool gru;                  /* else LSTM */
+	uint32_t features, layers; /* of the state; one on top of the other */
+	uint32_t chunk;            /* time steps whose input products are one product */
+};
+
+/*
+ * LSTM or GRU over a sequence, unrolled: T time steps from a state of zeros. Parameters of layer l as PyTorch has them:
+ * "<name>/weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0". The result is the last layer's h of every step.
+ */
+enum tarn_status layer_recurrent(struct network *net, const char *name, uint32_t x,
+				 const struct recurrent_options *options, uint32_t *y);
 
 #endif

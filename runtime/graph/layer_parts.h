@@ -1,0 +1,119 @@
+/*
+ * layer_parts.h - what the files of layers share: names, parameters, messages; internal to layers*.c.
+ */
+#ifndef TARN_GRAPH_LAYER_PARTS_H
+#define TARN_GRAPH_LAYER_PARTS_H
+
+#include "graph/layers.h"
+
+#include <math.h>
+#include <string.h>
+
+/* "<layer>/<part>", in the graph's arena. NULL after tarn_fail. */
+static inline char *part_name(const struct network *net, const char *layer, const char *part)
+{
+	return host_arena_printf(net->graph->arena, "%s/%s", layer, part);
+}
+
+static inline const struct tensor *tensor_of(const struct network *net, uint32_t tensor)
+{
+	return &net->graph->tensor[tensor];
+}
+
+static inline enum tarn_status fail_layout(const struct network *net, const char *name, uint32_t x, const char *needed)
+{
+	char text[SHAPE_TEXT];
+	const struct tensor *tensor = tensor_of(net, x);
+	return tarn_fail(TARN_EINVAL, "%s: the input %s has the shape %s, needed is %s", name,
+			 tensor_name(net->graph, x), shape_format(tensor->dim, tensor->rank, text, sizeof text),
+			 needed);
+}
+
+static inline enum tarn_status need_image(const struct network *net, const char *name, uint32_t x)
+{
+	return tensor_of(net, x)->rank == 4 ? TARN_OK : fail_layout(net, name, x, "an image, NxHxWxC");
+}
+
+/* One forward op with one input and one output. */
+static inline enum tarn_status add_unary(struct network *net, enum op_kind kind, const char *name,
+					 const struct op_attr *attr, uint32_t x, uint32_t *y)
+{
+	uint32_t out[OP_MAX_OUTPUTS];
+	enum tarn_status st = graph_add_op(net->graph, kind, PHASE_FORWARD, name, attr, &x, 1, out);
+	if (!st)
+		*y = out[0];
+	return st;
+}
+
+/* ---- parameters ---- */
+
+struct parameter {
+	const char *layer, *part;
+	uint32_t dim[OP_MAX_RANK], rank;
+	enum tensor_init init;
+	float bound;
+	bool decays; /* weight decay applies even without optimizer.decay_norms */
+};
+
+static inline enum tarn_status add_parameter(struct network *net, const struct parameter *parameter, uint32_t *out)
+{
+	char *name = part_name(net, parameter->layer, parameter->part);
+	if (!name)
+		return TARN_ENOMEM;
+	enum tarn_status st =
+		graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim, parameter->rank, out);
+	if (st)
+		return st;
+	struct tensor *tensor = &net->graph->tensor[*out];
+	tensor->init = (uint8_t)parameter->init;
+	tensor->init_bound = parameter->bound;
+	if (!net->trainable)
+		tensor->flags |= TENSOR_FROZEN;
+	if (!parameter->decays && !net->config->optimizer.decay_norms)
+		tensor->flags |= TENSOR_NO_DECAY;
+	return TARN_OK;
+}
+
+/* The parameter of another layer, which must have the shape that this layer needs. */
+static inline enum tarn_status share_parameter(struct network *net, const char *owner,
+					       const struct parameter *parameter, uint32_t *out)
+{
+	char has[SHAPE_TEXT], needs[SHAPE_TEXT];
+	char *name = part_name(net, owner, parameter->part);
+	if (!name)
+		return TARN_ENOMEM;
+	uint32_t id = graph_find(net->graph, name);
+	shape_format(parameter->dim, parameter->rank, needs, sizeof needs);
+	if (id == TENSOR_NONE || tensor_of(net, id)->role != ROLE_PARAMETER)
+		return tarn_fail(TARN_EINVAL, "%s: cannot share %s, which does not exist; a %s of shape %s is needed",
+				 parameter->layer, name, parameter->part, needs);
+	const struct tensor *tensor = tensor_of(net, id);
+	if (tensor->rank != parameter->rank || memcmp(tensor->dim, parameter->dim, tensor->rank * sizeof *tensor->dim))
+		return tarn_fail(TARN_EINVAL, "%s: cannot share %s: its shape is %s, this layer needs %s",
+				 parameter->layer, name, shape_format(tensor->dim, tensor->rank, has, sizeof has),
+				 needs);
+	*out = id;
+	return TARN_OK;
+}
+
+/* Weight and, with `bias`, a bias of as many elements as the weight's first dimension; own or shared. */
+static inline enum tarn_status add_weight_and_bias(struct network *net, struct parameter *weight, bool bias,
+						   const char *owner, uint32_t *out)
+{
+	double fan_in = 1;
+	for (uint32_t i = 1; i < weight->rank; i++)
+		fan_in *= weight->dim[i];
+	weight->part = "weight";
+	weight->init = INIT_UNIFORM;
+	weight->bound = net->init_bound > 0 ? net->init_bound : (float)sqrt(6 / fan_in);
+	weight->decays = true;
+	enum tarn_status st =
+		owner ? share_parameter(net, owner, weight, &out[0]) : add_parameter(net, weight, &out[0]);
+	if (st || !bias)
+		return st;
+	struct parameter vector = { .layer = weight->layer, .part = "bias", .rank = 1, .init = INIT_ZERO };
+	vector.dim[0] = weight->dim[0];
+	return owner ? share_parameter(net, owner, &vector, &out[1]) : add_parameter(net, &vector, &out[1]);
+}
+
+#endif
