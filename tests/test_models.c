@@ -197,7 +197,7 @@ END_TEST
 
 START_TEST(help_names_every_parameter)
 {
-	char text[4096] = "";
+	char text[16384] = "";
 	FILE *out = fmemopen(text, sizeof text - 1, "w");
 	models_help(out);
 	fclose(out);
