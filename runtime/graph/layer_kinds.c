@@ -18,6 +18,7 @@ static enum tarn_status build_conv2d(const struct layer_call *call, uint32_t *y)
 		.dilation = { v[4].pair[0], v[4].pair[1] },
 		.groups = v[5].pair[0],
 		.bias = v[6].pair[0],
+		.mask = (enum conv_mask)v[7].pair[0],
 		.weights = call->weights,
 	};
 	return layer_conv2d(call->net, call->name, call->x[0], &options, y);
@@ -90,6 +91,51 @@ static enum tarn_status build_flatten(const struct layer_call *call, uint32_t *y
 static enum tarn_status build_dropout(const struct layer_call *call, uint32_t *y)
 {
 	return layer_dropout(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_stochastic_depth(const struct layer_call *call, uint32_t *y)
+{
+	return layer_stochastic_depth(call->net, call->name, call->x[0], (float)call->value[0].real, y);
+}
+
+static enum tarn_status build_conv_transpose2d(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	const struct conv_transpose_options options = {
+		.channels = v[0].pair[0],
+		.kernel = { v[1].pair[0], v[1].pair[1] },
+		.stride = { v[2].pair[0], v[2].pair[1] },
+		.padding = { v[3].pair[0], v[3].pair[1] },
+		.output_padding = { v[4].pair[0], v[4].pair[1] },
+		.bias = v[5].pair[0],
+	};
+	return layer_conv_transpose2d(call->net, call->name, call->x[0], &options, y);
+}
+
+static enum tarn_status build_group_norm(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	return layer_group_norm(call->net, call->name, call->x[0], v[0].pair[0], (float)v[1].real, y);
+}
+
+static enum tarn_status build_upsample(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	return layer_upsample(call->net, call->name, call->x[0], v[0].pair, (enum upsample_mode)v[1].pair[0], y);
+}
+
+static enum tarn_status build_adaptive_pool(const struct layer_call *call, uint32_t *y)
+{
+	return layer_adaptive_pool(call->net, call->name, call->x[0], call->value[0].pair, y);
+}
+
+static enum tarn_status build_slice(const struct layer_call *call, uint32_t *y)
+{
+	const struct layer_value *v = call->value;
+	uint32_t axis = v[2].pair[0];
+	if (!axis)
+		axis = call->net->graph->tensor[call->x[0]].rank - 1u;
+	return layer_slice(call->net, call->name, call->x[0], axis, v[0].pair[0], v[1].pair[0], y);
 }
 
 static enum tarn_status build_add(const struct layer_call *call, uint32_t *y)
@@ -185,6 +231,8 @@ static enum tarn_status build_recurrent(const struct layer_call *call, uint32_t 
 
 /* ---- keys: name, type, low, high, default, the same as a number, help, choices ---- */
 
+static const char *const conv_masks[] = { "none", "a", "b" };
+
 static const struct layer_key conv2d_keys[] = {
 	{ "channels", LAYER_COUNT, 1, LARGEST, NULL, 0, "number of output channels", NULL, 0 },
 	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window", NULL, 0 },
@@ -194,6 +242,44 @@ static const struct layer_key conv2d_keys[] = {
 	{ "dilation", LAYER_PAIR, 1, LARGEST, "1", 1, "distance of the window's elements", NULL, 0 },
 	{ "groups", LAYER_COUNT, 1, LARGEST, "1", 1, "groups of channels that do not mix", NULL, 0 },
 	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
+	{ "mask", LAYER_CHOICE, 0, 0, "none", 0,
+	  "a: a pixel sees only those before it, row by row; b: itself too, as behind an a", conv_masks, 3 },
+};
+
+static const struct layer_key conv_transpose2d_keys[] = {
+	{ "channels", LAYER_COUNT, 1, LARGEST, NULL, 0, "number of output channels", NULL, 0 },
+	{ "kernel", LAYER_PAIR, 1, LARGEST, NULL, 0, "size of the window", NULL, 0 },
+	{ "stride", LAYER_PAIR, 1, LARGEST, "1", 1, "by how much the image grows", NULL, 0 },
+	{ "padding", LAYER_PAIR, 0, LARGEST, "0", 0, "rows and columns cut off at each side", NULL, 0 },
+	{ "output_padding", LAYER_PAIR, 0, LARGEST, "0", 0, "rows and columns added at the end", NULL, 0 },
+	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
+};
+
+static const struct layer_key group_norm_keys[] = {
+	{ "groups", LAYER_COUNT, 1, LARGEST, NULL, 0, "groups of channels; as many as channels: instance norm", NULL,
+	  0 },
+	{ "epsilon", LAYER_REAL, 1e-12, 1, "1e-5", 1e-5, "added to the variance", NULL, 0 },
+};
+
+static const char *const upsample_modes[] = { "nearest", "bilinear" };
+
+static const struct layer_key upsample_keys[] = {
+	{ "factor", LAYER_PAIR, 1, 1024, NULL, 0, "by how much height and width grow", NULL, 0 },
+	{ "mode", LAYER_CHOICE, 0, 0, "nearest", 0, "how pixels in between are made", upsample_modes, 2 },
+};
+
+static const struct layer_key adaptive_pool_keys[] = {
+	{ "size", LAYER_PAIR, 1, LARGEST, NULL, 0, "height and width of the result", NULL, 0 },
+};
+
+static const struct layer_key stochastic_depth_keys[] = {
+	{ "rate", LAYER_REAL, 0, 0.999, "0.1", 0.1, "share of the samples set to zero", NULL, 0 },
+};
+
+static const struct layer_key slice_keys[] = {
+	{ "begin", LAYER_COUNT, 0, 4294967295.0, NULL, 0, "first element", NULL, 0 },
+	{ "length", LAYER_COUNT, 1, 4294967295.0, NULL, 0, "number of elements", NULL, 0 },
+	{ "axis", LAYER_COUNT, 1, OP_MAX_RANK - 1, "last", 0, "axis that is cut; 0 would be the samples", NULL, 0 },
 };
 
 static const struct layer_key dense_keys[] = {
@@ -321,6 +407,16 @@ const struct layer_kind layer_kinds[] = {
 	  false, 0, build_global_pool },
 	{ "flatten", "samples x features", KEYS(flatten_keys), 0, false, false, false, 0, build_flatten },
 	{ "dropout", "random zeros in training", KEYS(dropout_keys), 0, false, false, false, 0, build_dropout },
+	{ "stochastic_depth", "whole samples set to zero in training", KEYS(stochastic_depth_keys), 0, false, false,
+	  false, 0, build_stochastic_depth },
+	{ "conv_transpose2d", "transposed 2-D convolution: a larger image", KEYS(conv_transpose2d_keys), 0, false, true,
+	  false, 0, build_conv_transpose2d },
+	{ "group_norm", "normalisation of groups of channels", KEYS(group_norm_keys), 0, false, true, false, 0,
+	  build_group_norm },
+	{ "upsample", "a larger image", KEYS(upsample_keys), 0, false, false, false, 0, build_upsample },
+	{ "adaptive_pool", "average to a given size", KEYS(adaptive_pool_keys), 0, false, false, false, 0,
+	  build_adaptive_pool },
+	{ "slice", "a part of an axis", KEYS(slice_keys), -1, false, false, false, 0, build_slice },
 	{ "add", "sum of the inputs", NO_KEYS, true, false, false, 0, build_add },
 	{ "multiply", "product of the inputs, element by element", NO_KEYS, true, false, false, 0, build_multiply },
 	{ "concat", "inputs side by side", KEYS(concat_keys), -1, true, false, false, 0, build_concat },

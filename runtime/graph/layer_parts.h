@@ -116,4 +116,17 @@ static inline enum tarn_status add_weight_and_bias(struct network *net, struct p
 	return owner ? share_parameter(net, owner, &vector, &out[1]) : add_parameter(net, &vector, &out[1]);
 }
 
+/* gamma 1 and beta 0 of a norm over `channels`. */
+static inline enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels, uint32_t *out)
+{
+	struct parameter parameter = { .layer = name, .part = "weight", .rank = 1, .init = INIT_ONE };
+	parameter.dim[0] = channels;
+	enum tarn_status st = add_parameter(net, &parameter, &out[0]);
+	if (st)
+		return st;
+	parameter.part = "bias";
+	parameter.init = INIT_ZERO;
+	return add_parameter(net, &parameter, &out[1]);
+}
+
 #endif

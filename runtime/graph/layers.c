@@ -5,19 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* gamma 1 and beta 0 of a norm over `channels`. */
-static enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels, uint32_t *out)
-{
-	struct parameter parameter = { .layer = name, .part = "weight", .rank = 1, .init = INIT_ONE };
-	parameter.dim[0] = channels;
-	enum tarn_status st = add_parameter(net, &parameter, &out[0]);
-	if (st)
-		return st;
-	parameter.part = "bias";
-	parameter.init = INIT_ZERO;
-	return add_parameter(net, &parameter, &out[1]);
-}
-
 /* ---- convolution and matrix product ---- */
 
 void window_pad_same(struct window *window, const uint32_t *extent)
@@ -48,6 +35,13 @@ static enum tarn_status conv_window(const struct network *net, const char *name,
 	return TARN_OK;
 }
 
+static enum tarn_status mask_weight(struct network *net, const char *name, enum conv_mask mask, uint32_t *weight)
+{
+	const struct op_attr attr = { .mode = mask == CONV_MASK_A ? MASK_A : MASK_B };
+	char *text = part_name(net, name, "masked_weight");
+	return text ? add_unary(net, OP_WEIGHT_MASK, text, &attr, *weight, weight) : TARN_ENOMEM;
+}
+
 enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x, const struct conv_options *options,
 			      uint32_t *y)
 {
@@ -70,6 +64,8 @@ enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x,
 				    .dim = { options->channels, in_channels / attr.groups, attr.window.kernel[0],
 					     attr.window.kernel[1] } };
 	st = add_weight_and_bias(net, &weight, options->bias, options->weights, &input[1]);
+	if (!st && options->mask)
+		st = mask_weight(net, name, options->mask, &input[1]);
 	if (st)
 		return st;
 	return graph_add_op(net->graph, OP_CONV2D, PHASE_FORWARD, name, &attr, input, options->bias ? 3 : 2, y);
@@ -299,16 +295,27 @@ enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x
 	return st ? st : flatten_view(net, name, permuted, y);
 }
 
-enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y)
+static enum tarn_status add_dropout(struct network *net, const char *name, uint32_t x, float rate, bool per_sample,
+				    uint32_t *y)
 {
 	/* The stream is counted whatever the mode, so that other dropouts keep theirs. */
-	const struct op_attr attr = { .rate = rate, .stream = net->next_stream++ };
+	const struct op_attr attr = { .rate = rate, .stream = net->next_stream++, .per_sample = per_sample };
 	const uint32_t input[2] = { x, net->graph->scalars };
 	if (net->mode == BUILD_INFERENCE || rate == 0.0f) {
 		*y = x;
 		return TARN_OK;
 	}
 	return graph_add_op(net->graph, OP_DROPOUT, PHASE_FORWARD, name, &attr, input, 2, y);
+}
+
+enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y)
+{
+	return add_dropout(net, name, x, rate, false, y);
+}
+
+enum tarn_status layer_stochastic_depth(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y)
+{
+	return add_dropout(net, name, x, rate, true, y);
 }
 
 /* A chain of two-input ops; the last one has the layer's name. */

@@ -23,11 +23,15 @@ struct network {
 	float init_bound;     /* weights created now are uniform in [-bound, bound); 0: by fan-in */
 };
 
+/* Weights that are zero from the centre on (A), or behind it (B), in raster order: van den Oord et al. 2016. */
+enum conv_mask { CONV_MASK_NONE, CONV_MASK_A, CONV_MASK_B };
+
 struct conv_options {
 	uint32_t channels, kernel[2], stride[2], padding[2], dilation[2],
 		groups; /* zero: 1 for stride, dilation, groups */
 	bool same;      /* instead of `padding`: OH = ceil(H / stride); an odd row or column is added at the end */
 	bool bias;
+	enum conv_mask mask;
 	const char *weights; /* name of the layer whose parameters are shared; NULL: own */
 };
 
@@ -62,11 +66,38 @@ enum tarn_status layer_global_pool(struct network *net, const char *name, uint32
 enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, bool channels_first, uint32_t *y);
 /* y is x itself in inference and at rate 0. */
 enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y);
+/* The same with one draw for a whole sample: stochastic depth, on the branch of a residual block (Huang et al. 2016). */
+enum tarn_status layer_stochastic_depth(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y);
 /* Of two or more tensors, in their order: ((x0 + x1) + x2) ... */
 enum tarn_status layer_add(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
 enum tarn_status layer_multiply(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
 enum tarn_status layer_concat(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t axis,
 			      uint32_t *y);
+
+/* ---- layers_image.c ---- */
+
+struct conv_transpose_options {
+	uint32_t channels, kernel[2], stride[2], padding[2], output_padding[2]; /* stride 0: 1 */
+	bool bias;
+};
+
+/*
+ * Height (H - 1) * stride - 2 * padding + kernel + output_padding, and width. "<name>/weight" (I, O, KH, KW), as PyTorch
+ * has it.
+ */
+enum tarn_status layer_conv_transpose2d(struct network *net, const char *name, uint32_t x,
+					const struct conv_transpose_options *options, uint32_t *y);
+enum tarn_status layer_group_norm(struct network *net, const char *name, uint32_t x, uint32_t groups, float epsilon,
+				  uint32_t *y);
+/* Height and width times factor[0], factor[1]. */
+enum tarn_status layer_upsample(struct network *net, const char *name, uint32_t x, const uint32_t *factor,
+				enum upsample_mode mode, uint32_t *y);
+/* Averages to size[0] x size[1], whatever the image's size. */
+enum tarn_status layer_adaptive_pool(struct network *net, const char *name, uint32_t x, const uint32_t *size,
+				     uint32_t *y);
+/* `length` elements of an axis from `begin` on. */
+enum tarn_status layer_slice(struct network *net, const char *name, uint32_t x, uint32_t axis, uint32_t begin,
+			     uint32_t length, uint32_t *y);
 
 /* ---- layers_sequence.c, layers_recurrent.c: sequences are (N, T, C), token ids (N, T) i32 ---- */
 
