@@ -26,8 +26,8 @@ static const uint64_t chain_work[] = { 20000000, 400000000, 4000000000 };
 #define VERY_LONG_CHAIN_OPS 20000u
 /* No stage of what is called a chain has more than one so-manieth of the ops. */
 #define STAGE_PART 8u
-/* Ops of a problem whose long searches are shorter. */
-#define LONG_SEARCH_OPS 1500u
+/* Long searches of problems with so many ops do half the work, of more a third. */
+#define LONG_SEARCH_OPS 600u
 
 /*
  * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
@@ -356,13 +356,15 @@ bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint6
 }
 
 bool optimizer_search_long(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, uint64_t enough_time,
-			   struct candidate *c)
+			   bool slow, struct candidate *c)
 {
 	/* Large problems are to be planned in about the same time, whose other parts grow. */
-	uint32_t large = k->dependence.needed_ops > LONG_SEARCH_OPS ? 3 : 1;
+	uint32_t large = 1 + k->dependence.needed_ops / LONG_SEARCH_OPS;
+	large = large < 3 ? large : 3;
 	struct search_goal goal = { .limit = limit,
 				    .work = efforts[k->effort].work / share / large,
 				    .seed = seed,
+				    .slow = slow,
 				    .enough_time = enough_time };
 	candidate_copy(&k->other, c);
 	if (!search_long(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))
