@@ -84,6 +84,62 @@ START_TEST(different_stages)
 }
 END_TEST
 
+/* Whole plans of long chains, at some budgets from the least to keeping all; those of random stages may be faster. */
+static const uint32_t long_lengths[] = { 100, 128, 200, 256, 400, 512, 700, 1000 };
+#define LONG_BUDGETS 6u
+/* Words of the oracle's two tables. */
+#define MOST_WORDS 500000000u
+
+static void check_plans(const struct chain_case *chain, const char *name)
+{
+	struct problem *p = problem_of(chain);
+	uint32_t all = units_of_all(chain), n = chain->stages, most = MOST_WORDS / (n + 1) / (n + 1) / 2;
+	uint32_t worse = 0, better = 0, judged = 0;
+	double sum = 0, largest = 0;
+	most = most < all ? most : all;
+	int32_t *least = malloc((most + 1) * sizeof *least);
+	ck_assert(least && chain_oracle(chain, most, least));
+	uint32_t first = 0;
+	while (first <= most && least[first] < 0)
+		first++;
+	for (uint32_t i = 0; i < LONG_BUDGETS && first <= most; i++) {
+		uint32_t m = first + (most - first) * i * i / ((LONG_BUDGETS - 1) * (LONG_BUDGETS - 1));
+		struct planner_request request = { .problem = p,
+						   .strategy = STRATEGY_AUTO,
+						   .budget = m,
+						   .effort = EFFORT_NORMAL,
+						   .sum_of_bytes = true,
+						   .skip_least = true };
+		struct planner_result r;
+		enum tarn_status st = planner_run(&request, &arena, &r);
+		ck_assert_msg(!st, "%s, %u stages, %u units: refused", name, n, m);
+		uint64_t optimum = r.base_time_ns + (uint64_t)least[m];
+		double gap = (double)r.time_ns / (double)optimum - 1;
+		worse += r.time_ns > optimum;
+		better += r.time_ns < optimum;
+		judged++;
+		sum += gap;
+		largest = gap > largest ? gap : largest;
+	}
+	printf("%s, %u stages, %u to %u of %u units: %u budgets, %u above the programme, %u below; gap mean %.4f %%, "
+	       "most "
+	       "%.4f %%\n",
+	       name, n, first, most, all, judged, worse, better, 100 * sum / (judged ? judged : 1), 100 * largest);
+	free(least);
+	ck_assert_uint_eq(worse, 0);
+}
+
+START_TEST(long_chains)
+{
+	struct chain_case chain;
+	struct testing_random random = { .state = (uint64_t)_i };
+	chain_case_fill(&chain, long_lengths[_i], false, NULL, 1);
+	check_plans(&chain, "equal");
+	chain_case_fill(&chain, long_lengths[_i], true, &random, 4);
+	check_plans(&chain, "different");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("chain");
@@ -93,5 +149,12 @@ int main(void)
 	tcase_add_loop_test(quick, equal_stages, 1, (int)(sizeof lengths / sizeof *lengths));
 	tcase_add_loop_test(quick, different_stages, 1, (int)(sizeof lengths / sizeof *lengths));
 	suite_add_tcase(suite, quick);
+	if (getenv("TARN_TEST_SLOW")) {
+		TCase *slow = tcase_create("slow");
+		tcase_add_checked_fixture(slow, setup, teardown);
+		tcase_set_timeout(slow, 7200);
+		tcase_add_loop_test(slow, long_chains, 0, (int)(sizeof long_lengths / sizeof *long_lengths));
+		suite_add_tcase(suite, slow);
+	}
 	return testing_run(suite);
 }

@@ -1,5 +1,7 @@
 /* test_planner.c - strategies, budgets and plans, with a search over all schedules as judge for tiny problems. */
+#include "planner/order.h"
 #include "planner/planner.h"
+#include "planner/replay.h"
 #include "support/exhaustive_schedule.h"
 #include "support/random_problem.h"
 
@@ -10,6 +12,7 @@
 #define TINY_CASES 150
 #define MOST_STATES 60000u
 #define SWEEP 5u /* budgets */
+#define MANY_BUDGETS 50u
 
 static struct host_arena arena;
 
@@ -165,6 +168,75 @@ START_TEST(sweeps_are_monotone)
 		ck_assert_msg(!i || result[i].time_ns <= result[i - 1].time_ns, "network %d budget %u", _i, i);
 	}
 	ck_assert_uint_eq(result[SWEEP - 1].time_ns, result[SWEEP - 1].base_time_ns);
+}
+END_TEST
+
+/* The greedy baseline: eviction by cost, bytes and distance, recomputation when something is read. */
+static bool greedy_time(const struct problem *p, uint64_t limit, uint64_t *time)
+{
+	struct dependence d;
+	struct replay *replay;
+	uint32_t order_room = p->ops + 1, *step = HOST_ARRAY(&arena, 8 * order_room, uint32_t), steps;
+	uint32_t *order[ORDERS] = { HOST_ARRAY(&arena, order_room, uint32_t),
+				    HOST_ARRAY(&arena, order_room, uint32_t) };
+	struct replay_options options = {
+		.budget = limit, .bytes_power = 1, .distance_power = 1, .max_steps = 8 * order_room
+	};
+	ck_assert_ok(dependence_find(p, &arena, &d));
+	ck_assert_ok(order_find(&d, &arena, order));
+	ck_assert_ok(replay_init(&d, order[0], 8 * order_room, &arena, &replay));
+	if (!replay_run(replay, &options, step, &steps))
+		return false;
+	uint64_t peak;
+	struct schedule schedule = { step, steps };
+	ck_assert_ok(schedule_measure(p, &schedule, &arena, &peak, time));
+	return peak <= limit;
+}
+
+/* Never slower than the plain strategies in the memory that they need, nor than greedy eviction at any budget. */
+START_TEST(never_worse_than_the_baselines)
+{
+	static const uint32_t baselines[] = { STRATEGY_NONE, STRATEGY_MEMORY_POOR, STRATEGY_SQRT, STRATEGY_SPEED };
+	struct problem *p = network(_i);
+	struct planner_result base, r;
+	uint64_t greedy;
+	for (uint32_t i = 0; i < sizeof baselines / sizeof *baselines; i++) {
+		ck_assert_ok(plan(p, baselines[i], UINT64_MAX, &base));
+		ck_assert_ok(plan(p, STRATEGY_AUTO, base.height, &r));
+		ck_assert_msg(r.time_ns <= base.time_ns, "network %d strategy %u", _i, baselines[i]);
+	}
+	for (uint32_t i = 0; i < MANY_BUDGETS; i++) {
+		uint64_t limit = r.min_budget + (r.none_height - r.min_budget) * i / (MANY_BUDGETS - 1);
+		struct planner_request request = { .problem = p,
+						   .strategy = STRATEGY_AUTO,
+						   .budget = limit,
+						   .sum_of_bytes = true,
+						   .skip_least = true };
+		struct planner_result sum;
+		enum tarn_status st = planner_run(&request, &arena, &sum);
+		if (greedy_time(p, limit, &greedy))
+			ck_assert_msg(!st && sum.time_ns <= greedy, "network %d budget %u", _i, i);
+	}
+}
+END_TEST
+
+/* Fifty budgets from the least to keeping all: a sweep's time never rises, and ends without recomputation. */
+START_TEST(fifty_budgets)
+{
+	struct problem *p = network(_i);
+	struct planner_result none, *swept = HOST_ARRAY(&arena, MANY_BUDGETS, struct planner_result);
+	ck_assert_ok(plan(p, STRATEGY_NONE, UINT64_MAX, &none));
+	for (uint32_t i = 0; i < MANY_BUDGETS; i++) {
+		struct planner_request request = { .problem = p,
+						   .strategy = STRATEGY_AUTO,
+						   .sum_of_bytes = true,
+						   .skip_least = true,
+						   .known = i ? &swept[i - 1].schedule : NULL };
+		request.budget = none.min_budget + (none.none_height - none.min_budget) * i / (MANY_BUDGETS - 1);
+		ck_assert_ok(planner_run(&request, &arena, &swept[i]));
+		ck_assert_msg(!i || swept[i].time_ns <= swept[i - 1].time_ns, "network %d budget %u", _i, i);
+	}
+	ck_assert_uint_eq(swept[MANY_BUDGETS - 1].time_ns, none.base_time_ns);
 }
 END_TEST
 
@@ -328,6 +400,8 @@ int main(void)
 	tcase_add_loop_test(networks, networks_strategies, 0, NETWORKS);
 	tcase_add_loop_test(networks, networks_budgets, 0, NETWORKS);
 	tcase_add_loop_test(networks, sweeps_are_monotone, 0, NETWORKS);
+	tcase_add_loop_test(networks, never_worse_than_the_baselines, 0, NETWORKS);
+	tcase_add_loop_test(networks, fifty_budgets, 0, NETWORKS);
 	tcase_add_loop_test(networks, packing_reaches_the_load, 0, NETWORKS);
 	tcase_add_checked_fixture(fixed, setup, teardown);
 	tcase_set_timeout(fixed, 120);

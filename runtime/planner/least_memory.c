@@ -127,7 +127,7 @@ static enum tarn_status lower_by_long_search(struct planning *k)
 		cut = cut < grain ? grain : cut;
 		candidate_copy(&k->trial, &k->least);
 		if (optimizer_search_long(&k->optimizer, k->least.peak_bytes - cut, LONG_LOWER_ROUNDS,
-					  k->request->seed + round, UINT64_MAX, &k->trial))
+					  k->request->seed + round, UINT64_MAX, false, &k->trial))
 			st = planning_take_if_lower(k);
 		else
 			cut /= 2;

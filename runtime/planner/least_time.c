@@ -8,7 +8,9 @@
 /* Times a schedule that fits by its sum of live bytes is asked to be smaller because its packing does not fit. */
 #define PACK_ATTEMPTS 6u
 /* Each of several starts gets one so-manieth of the work of a long search. */
-#define LONG_START_SHARE 6u
+#define LONG_START_SHARE 8u
+#define BELOW_SHARE 12u
+#define LAST_SHARE 3u
 /* Ops of a problem that is searched from one start alone. */
 #define MANY_OPS 500u
 
@@ -91,7 +93,7 @@ static enum tarn_status search_from(struct planning *k, const struct candidate *
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, from);
 		if (!optimizer_search_long(&k->optimizer, limit, attempt ? 4 * share : share, seed + attempt,
-					   k->request->enough_time, &k->trial))
+					   k->request->enough_time, from == &k->none, &k->trial))
 			break;
 		st = planning_take_if_it_fits(k, &height);
 		if (st || height <= budget || limit <= height - budget)
@@ -101,23 +103,40 @@ static enum tarn_status search_from(struct planning *k, const struct candidate *
 	return st;
 }
 
+/* A search under a smaller budget, then from its schedule: what was hard to find there is easy to relax. */
+static enum tarn_status search_from_below(struct planning *k, uint32_t part)
+{
+	uint64_t budget = k->request->budget, floor = k->optimizer.bound;
+	uint64_t limit = budget - (budget - floor) / part;
+	candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
+	if (budget <= floor || !optimizer_search_long(&k->optimizer, limit, BELOW_SHARE, k->request->seed + part,
+						      k->request->enough_time, true, &k->trial))
+		return TARN_OK;
+	candidate_copy(&k->first, &k->trial);
+	return search_from(k, &k->first, BELOW_SHARE, k->request->seed + part);
+}
+
 /* With more effort: the exact search, then long searches from several starts, then one from the best. */
 static enum tarn_status search_on(struct planning *k)
 {
 	const struct candidate *start[] = { &k->none, &k->first, &k->least };
+	static const uint32_t below[] = { 32, 8 };
 	bool done;
 	enum tarn_status st = improve_exactly(k, &done);
 	if (st || done)
 		return st;
 	candidate_copy(&k->first, &k->best);
 	/* Long schedules need most of the work for one start: keeping all, which the search repairs itself. */
-	bool many = k->optimizer.dependence.needed_ops > MANY_OPS;
+	bool many = k->optimizer.dependence.needed_ops > MANY_OPS, one = many && !k->optimizer.chain.stages;
+	uint32_t share = one ? 1 : many ? 2 : LONG_START_SHARE;
 	for (uint32_t i = 0; !st && i < (many ? 1 : sizeof start / sizeof *start); i++)
 		if (start[i]->steps && (start[i] != &k->least || k->least_known))
-			st = search_from(k, start[i], many ? 2 : LONG_START_SHARE, k->request->seed + i);
-	if (!st && k->best.steps) {
+			st = search_from(k, start[i], share, k->request->seed + i);
+	for (uint32_t i = 0; !st && !many && i < sizeof below / sizeof *below; i++)
+		st = search_from_below(k, below[i]);
+	if (!st && k->best.steps && !one) {
 		candidate_copy(&k->first, &k->best);
-		st = search_from(k, &k->first, 2, k->request->seed + 3);
+		st = search_from(k, &k->first, many ? 2 : LAST_SHARE, k->request->seed + 3);
 	}
 	return st;
 }

@@ -12,6 +12,7 @@
 #define LEAST_TIME_WORK 60000u
 /* Steps that are measured while one start is polished. */
 #define POLISH_WORK 300000u
+#define MOST_QUADRATIC_STEPS 550000u
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 400000u
@@ -26,17 +27,25 @@ static const uint64_t chain_work[] = { 20000000, 400000000, 4000000000 };
 #define VERY_LONG_CHAIN_OPS 20000u
 /* No stage of what is called a chain has more than one so-manieth of the ops. */
 #define STAGE_PART 8u
-/* Ops of a problem whose long searches are shorter. */
-#define LONG_SEARCH_OPS 1500u
+/* Long searches of problems with so many ops do half the work, of more a third. */
+#define LONG_SEARCH_OPS 600u
 
 /*
- * The longest schedule that is considered. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to
- * run those, and binomial schedules of this length need little more memory.
+ * The longest schedule of a replay. Chains can trade ever less memory for steps, up to n^2 / 2; nobody wants to run
+ * those, and binomial schedules of this length need little more memory.
  */
-static uint32_t step_limit(uint32_t ops)
+static uint32_t replay_limit(uint32_t ops)
 {
 	uint64_t limit = 32 * (uint64_t)ops + 1024;
 	return limit < UINT32_MAX / 4 ? (uint32_t)limit : UINT32_MAX / 4;
+}
+
+/* The longest that is considered: chains of up to a thousand stages down to their least memory. */
+static uint32_t step_limit(uint32_t ops)
+{
+	uint64_t all = (uint64_t)ops * ops / 8 + 2 * (uint64_t)ops;
+	uint32_t longest = all < MOST_QUADRATIC_STEPS ? (uint32_t)all : MOST_QUADRATIC_STEPS;
+	return longest > replay_limit(ops) ? longest : replay_limit(ops);
 }
 
 enum tarn_status candidate_init(struct candidate *candidate, const struct optimizer *optimizer,
@@ -100,7 +109,8 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	for (uint32_t o = 0; o < problem->ops; o++)
 		k->any_forward |= problem->op[o].forward;
 	for (uint32_t i = 0; !st && i < k->orders; i++)
-		st = replay_init(&k->dependence, k->order[i], k->max_steps, arena, &k->replay[i]);
+		st = replay_init(&k->dependence, k->order[i], replay_limit(k->dependence.needed_ops), arena,
+				 &k->replay[i]);
 	if (!st)
 		st = meter_init(&k->meter, problem, k->max_steps, arena);
 	if (!st)
@@ -283,7 +293,9 @@ void optimizer_least_peak(struct optimizer *k, struct candidate *best)
 
 bool optimizer_forget_all(struct optimizer *k, uint64_t limit, struct candidate *out)
 {
-	struct replay_options forget = { .policy = REPLAY_FORGET, .budget = limit, .max_steps = k->max_steps };
+	struct replay_options forget = { .policy = REPLAY_FORGET,
+					 .budget = limit,
+					 .max_steps = replay_limit(k->dependence.needed_ops) };
 	bool found = false;
 	for (uint32_t order = 0; order < k->orders && !is_chain_of(k, LONGER_CHAIN_OPS); order++) {
 		found |= optimizer_replay(k, order, &forget, out);
@@ -356,13 +368,15 @@ bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint6
 }
 
 bool optimizer_search_long(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, uint64_t enough_time,
-			   struct candidate *c)
+			   bool slow, struct candidate *c)
 {
 	/* Large problems are to be planned in about the same time, whose other parts grow. */
-	uint32_t large = k->dependence.needed_ops > LONG_SEARCH_OPS ? 3 : 1;
+	uint32_t large = 1 + k->dependence.needed_ops / LONG_SEARCH_OPS;
+	large = large < 3 ? large : 3;
 	struct search_goal goal = { .limit = limit,
 				    .work = efforts[k->effort].work / share / large,
 				    .seed = seed,
+				    .slow = slow,
 				    .enough_time = enough_time };
 	candidate_copy(&k->other, c);
 	if (!search_long(k->search, &goal, k->other.step, &k->other.steps) || !measure(k, &k->other))

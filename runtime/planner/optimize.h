@@ -78,8 +78,9 @@ bool optimizer_chain(struct optimizer *optimizer, uint64_t limit, bool least, st
  */
 bool optimizer_search(struct optimizer *optimizer, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c);
 
-/* The same with all the work of the effort, or one `share`-th; ends early at a schedule as fast as `enough_time`. */
+/* The same with all the work of the effort, or one `share`-th; ends early at a schedule as fast as `enough_time`.
+ * `slow`: search.h. */
 bool optimizer_search_long(struct optimizer *optimizer, uint64_t limit, uint32_t share, uint64_t seed,
-			   uint64_t enough_time, struct candidate *c);
+			   uint64_t enough_time, bool slow, struct candidate *c);
 
 #endif

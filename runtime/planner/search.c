@@ -6,8 +6,19 @@
 
 #include <string.h>
 
-/* Rounds without progress above the limit after which a byte above it costs more. */
+/*
+ * Rounds without progress above the limit after which a byte above it costs more, and how much. A slow search begins
+ * with a low price and raises it slowly, the more so the larger the problem: whatever is given up in haste is given up
+ * in the wrong places.
+ */
 #define STALL_ROUNDS 30u
+#define STALL_PART 14u
+#define FIRST_PRICE 2.0
+#define PRICE_RISE 2.0
+#define FIRST_PRICE_LONG 0.03
+#define PRICE_RISE_LONG 1.4
+/* After one so-manieth of its work it does so no longer. */
+#define HURRY_PART 4u
 /* Ops of a problem small enough for larger neighbourhoods in short searches. */
 #define SMALL 24u
 /* Bits of the usual neighbourhoods, which are quick, and of larger ones. */
@@ -18,8 +29,8 @@
 /* Rounds without progress, times ops and more, after which a long search is kicked out of its optimum. */
 #define PATIENCE 4u
 #define LEAST_PATIENCE 150u
-/* Doublings of the penalty after which a search that is above its limit is kicked. */
-#define MOST_DOUBLINGS 8u
+/* Rises of the penalty after which a search that is above its limit is kicked. */
+#define MOST_RISES 12u
 /* Part of the limit above which a step counts as full. */
 #define TIGHT 0.97
 /* Of rounds that cannot save time, one in so many is done nevertheless: what it changes may help others. */
@@ -40,7 +51,7 @@ struct search {
 	bool is_long;
 	uint32_t *best, best_steps; /* of a long search */
 	double best_time;
-	uint64_t work;
+	uint64_t work, hurry_at; /* of a slow search: from there on it wants to be within the limit */
 };
 
 enum tarn_status search_init(const struct dependence *dependence, struct meter *meter, struct polisher *polisher,
@@ -285,19 +296,17 @@ static bool improve(struct search *k)
 	return objective <= before && stand_at(k, k->trial, k->trial_steps) && objective < before;
 }
 
-/*
- * Rounds until the excess is gone or the work is spent. To get below the limit is worth twice the time of a step; more,
- * while rounds make no progress.
- */
+/* Rounds until the excess is gone or the work is spent; bytes above the limit cost more while there is no progress. */
 struct descent {
-	uint32_t stall, doublings;
+	uint32_t stall, rises;
 	bool within;
 };
 
 static void begin_descent(struct search *k, struct descent *descent)
 {
 	*descent = (struct descent){ 0 };
-	k->penalty = k->excess > 0 ? 2 * ((double)k->d->base_time_ns + 1) / k->excess : 0;
+	double price = k->work + k->hood.work < k->hurry_at ? FIRST_PRICE_LONG : FIRST_PRICE;
+	k->penalty = k->excess > 0 ? price * ((double)k->d->base_time_ns + 1) / k->excess : 0;
 	k->objective += k->penalty * k->excess;
 }
 
@@ -308,12 +317,15 @@ static void descend(struct search *k, struct descent *descent)
 		descent->within = true;
 		k->penalty = 1e12;
 	}
+	bool slow = k->work + k->hood.work < k->hurry_at;
+	uint32_t patience = STALL_ROUNDS + (slow ? k->d->needed_ops / STALL_PART : 0);
 	descent->stall = improve(k) ? 0 : descent->stall + 1;
-	if (k->excess > 0 && descent->stall > STALL_ROUNDS) {
+	if (k->excess > 0 && descent->stall > patience) {
 		descent->stall = 0;
-		descent->doublings++;
-		k->objective += k->penalty * k->excess;
-		k->penalty *= 2;
+		descent->rises++;
+		double rise = slow ? PRICE_RISE_LONG : PRICE_RISE;
+		k->objective += (rise - 1) * k->penalty * k->excess;
+		k->penalty *= rise;
 	}
 }
 
@@ -336,6 +348,7 @@ bool search_run(struct search *k, const struct search_goal *goal, uint32_t *step
 {
 	struct descent descent;
 	k->is_long = false;
+	k->hurry_at = 0;
 	if (!begin(k, goal, step, *steps))
 		return false;
 	begin_descent(k, &descent);
@@ -410,13 +423,14 @@ bool search_long(struct search *k, const struct search_goal *goal, uint32_t *ste
 {
 	struct descent descent;
 	k->work = k->hood.work = 0;
+	k->hurry_at = goal->slow ? goal->work / HURRY_PART : 0;
 	k->is_long = true;
 	if (!begin(k, goal, step, *steps))
 		return false;
 	begin_descent(k, &descent);
 	while (!descent.within && k->work + k->hood.work < goal->work) {
 		descend(k, &descent);
-		if (descent.doublings < MOST_DOUBLINGS || k->excess <= 0)
+		if (descent.rises < MOST_RISES || k->excess <= 0)
 			continue;
 		k->penalty = ((double)k->d->base_time_ns + 1) / k->excess;
 		kick_costs(k, true);

@@ -20,6 +20,7 @@ struct search_goal {
 	uint64_t work;        /* of search_long: states and steps looked at */
 	uint64_t enough_time; /* a long search ends at a schedule that is as fast as this: a proved bound */
 	uint64_t seed;
+	bool slow; /* a long search from far above the limit takes its time to get below it */
 };
 
 /* `meter` and `polisher` are borrowed. No round frees more than `most_bits` values. */
