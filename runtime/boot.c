@@ -55,11 +55,13 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	struct sample_shape shape;
 	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
 	if (st)
-		return st;
+		return config_fail_place(config, st);
 	if (config->data.batch > train_samples)
-		return tarn_fail(TARN_EINVAL,
-				 "data.batch is %u but there are only %u training samples; lower it to at most %u",
-				 config->data.batch, train_samples, train_samples);
+		return config_fail_place(
+			config,
+			tarn_fail(TARN_EINVAL,
+				  "data.batch is %u but there are only %u training samples; lower it to at most %u",
+				  config->data.batch, train_samples, train_samples));
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
 	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
 }
