@@ -55,11 +55,13 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	struct sample_shape shape;
 	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
 	if (st)
-		return st;
+		return config_fail_place(config, st);
 	if (config->data.batch > train_samples)
-		return tarn_fail(TARN_EINVAL,
-				 "data.batch is %u but there are only %u training samples; lower it to at most %u",
-				 config->data.batch, train_samples, train_samples);
+		return config_fail_place(
+			config,
+			tarn_fail(TARN_EINVAL,
+				  "data.batch is %u but there are only %u training samples; lower it to at most %u",
+				  config->data.batch, train_samples, train_samples));
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
 	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
 }
@@ -154,33 +156,6 @@ static enum tarn_status plan_program_memory(struct program_plan *part, struct ho
 	return st;
 }
 
-/* The strategy's own smallest budget, what `auto` gets by with, and what else would help. */
-static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t auto_bytes)
-{
-	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "";
-	uint32_t batch = plan->program[0].batch;
-	size_t used = 0;
-	if (auto_bytes < plan->min_budget_bytes)
-		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
-					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
-	if (batch > 1)
-		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
-	return tarn_fail(
-		TARN_EBUDGET,
-		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
-		"%llu bytes (%s)%s",
-		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
-		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
-		(unsigned long long)plan->min_budget_bytes,
-		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
-}
-
-/* `auto` and `min` may use any schedule; the other strategies have one schedule each, and that is what they need. */
-static bool is_flexible(const struct config *config)
-{
-	return config->memory.recompute == STRATEGY_AUTO || config->memory.recompute == STRATEGY_MIN;
-}
-
 static enum tarn_status plan_memory(const struct config *config, struct device *device, struct host_arena *arena,
 				    struct plan *plan, struct plan_report *report)
 {
@@ -188,6 +163,7 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	memset(part, 0, sizeof part);
 	uint64_t auto_bytes = plan->persistent_bytes;
 	bool refused = false;
+	uint32_t largest = 0;
 	plan->min_budget_bytes = plan->persistent_bytes;
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
@@ -202,11 +178,14 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 		uint64_t least = plan->persistent_bytes + part[i].result.min_budget;
 		uint64_t fixed = plan->persistent_bytes + part[i].result.height;
 		auto_bytes = least > auto_bytes ? least : auto_bytes;
-		least = is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
-		plan->min_budget_bytes = least > plan->min_budget_bytes ? least : plan->min_budget_bytes;
+		least = boot_is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
+		if (least > plan->min_budget_bytes) {
+			plan->min_budget_bytes = least;
+			largest = i;
+		}
 	}
 	if (refused || plan->min_budget_bytes > config->memory.budget)
-		return refuse_budget(config, plan, auto_bytes);
+		return boot_refuse_budget(config, plan, largest, &part[largest].question, auto_bytes, arena);
 	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];

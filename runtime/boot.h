@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "driver.h"
+#include "plan/explain.h"
 #include "plan/report.h"
 
 /*
@@ -24,5 +25,12 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
  */
 enum tarn_status boot_dump_dag(const struct config *config, struct device *device, const struct plan *plan,
 			       struct host_arena *scratch, const char *path, uint64_t *time_ns);
+
+/*
+ * Plans the training step for a few budgets between the smallest and that of keeping everything, and for 1 MiB more
+ * than it has. `plan` came from boot_plan, with the same configuration and device. `scratch` is given back.
+ */
+enum tarn_status boot_curve(const struct config *config, struct device *device, const struct plan *plan,
+			    struct host_arena *scratch, struct plan_curve *curve);
 
 #endif

@@ -21,4 +21,17 @@ struct boot_question {
 enum tarn_status boot_question(const struct config *config, const struct plan *plan, const struct program *program,
 			       struct device *device, struct host_arena *arena, struct boot_question *out);
 
+/* `auto` and `min` may use any schedule; the other strategies have one schedule each, and that is what they need. */
+static inline bool boot_is_flexible(const struct config *config)
+{
+	return config->memory.recompute == STRATEGY_AUTO || config->memory.recompute == STRATEGY_MIN;
+}
+
+/*
+ * TARN_EBUDGET, at the budget's place: the smallest budget of this strategy (plan->min_budget_bytes, which `program` is
+ * the one to need), what is largest in it, what `auto` gets by with, and what else would help.
+ */
+enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan, uint32_t program,
+				    struct boot_question *question, uint64_t auto_bytes, struct host_arena *arena);
+
 #endif

@@ -13,6 +13,7 @@
 #include "driver.h"
 #include "exec/exec.h"
 #include "exec/snapshot.h"
+#include "plan/explain.h"
 #include "plan/report.h"
 
 struct tarn_session {
@@ -20,6 +21,7 @@ struct tarn_session {
 	struct config config;
 	struct plan plan;
 	struct plan_report report;
+	struct plan_curve curve; /* after tarn_plan_curve */
 	struct device device;
 	struct executor executor;
 	struct dataset train, test;

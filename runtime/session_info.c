@@ -131,7 +131,21 @@ enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *
 {
 	struct host_arena scratch;
 	host_arena_init(&scratch);
-	enum tarn_status st = plan_draw_svg(&session->plan, PROGRAM_TRAIN, &scratch, svg_path);
+	enum tarn_status st = plan_draw_svg(&session->plan, PROGRAM_TRAIN, &session->curve, &scratch, svg_path);
+	host_arena_fini(&scratch);
+	return st;
+}
+
+enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json, FILE *out)
+{
+	struct host_arena scratch;
+	struct plan_explanation explanation;
+	host_arena_init(&scratch);
+	enum tarn_status st = plan_explain(&session->plan, &session->plan.program[0], &scratch, &explanation);
+	if (!st && json)
+		plan_explain_json(&explanation, &session->curve, out);
+	else if (!st)
+		plan_explain_print(&explanation, &session->curve, out);
 	host_arena_fini(&scratch);
 	return st;
 }
@@ -147,6 +161,13 @@ static enum tarn_status check_planned_here(const struct tarn_session *session)
 	return TARN_OK;
 }
 
+enum tarn_status tarn_plan_curve(struct tarn_session *session)
+{
+	enum tarn_status st = check_planned_here(session);
+	return st ? st
+		  : boot_curve(&session->config, &session->device, &session->plan, &session->arena, &session->curve);
+}
+
 enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
 {
 	enum tarn_status st = check_planned_here(session);
@@ -154,6 +175,12 @@ enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *pa
 		  : boot_dump_dag(&session->config, &session->device, &session->plan, &session->arena, path, time_ns);
 }
 #else
+enum tarn_status tarn_plan_curve(struct tarn_session *session)
+{
+	(void)session;
+	return tarn_fail(TARN_EUNSUPPORTED, "this build has no planner (CONFIG_PLANNER is off)");
+}
+
 enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
 {
 	(void)session;

@@ -115,6 +115,18 @@ TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, con
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
 
 /*
+ * Plans the training step with other budgets, so that tarn_plan_explain and tarn_plan_draw can show what they would
+ * cost: a second or so. Only for a session that made its plan itself: TARN_EUNSUPPORTED when it was loaded.
+ */
+TARN_API enum tarn_status tarn_plan_curve(struct tarn_session *session);
+
+/*
+ * Why the plan needs what it needs: what is in memory at the peak, kept, computed again, in place; the curve when it was
+ * made. Sentences, or one JSON object.
+ */
+TARN_API enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json, FILE *out);
+
+/*
  * The training step's problem as JSON, in the format that `tarn dag` reads, and the time that `tarn dag` finds for it
  * within the session's budget: there only bytes are summed and nothing happens in place, so that it may differ from the
  * plan's. *time_ns is UINT64_MAX when no schedule was found. Only for a session that made its plan itself:

@@ -65,6 +65,13 @@ smallest_budget() {
 budget_place() {
 	{ cat "$directory/net.yaml"; echo "memory: {budget: 20 KiB}"; } >"$directory/small.yaml"
 	fails_with 3 "small.yaml:14:18: memory.budget" "$tarn" train "$directory/small.yaml"
+	# What only the data can tell has its place too.
+	fails_with 2 "command line: data.batch is 80 but there are only 36" "$tarn" plan "$directory/net.yaml" data.batch=80
+	sed 's/batch: 8,/batch: 80,/' "$directory/net.yaml" >"$directory/large.yaml"
+	fails_with 2 "large.yaml:2:62: data.batch is 80" "$tarn" plan "$directory/large.yaml"
+	printf '%s\n' "data: {type: synthetic, shape: [16], classes: 4, augment: {flip: true}}" "layers: [{dense: 4}]" \
+		>"$directory/flat.yaml"
+	fails_with 10 "flat.yaml:1:59: data.augment needs images" "$tarn" plan "$directory/flat.yaml"
 }
 
 plan_file() {

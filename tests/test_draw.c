@@ -52,7 +52,7 @@ static char *read_text(const char *path)
 
 static char *draw(enum program_kind kind)
 {
-	ck_assert_ok(plan_draw_svg(&plan, kind, &arena, svg_path()));
+	ck_assert_ok(plan_draw_svg(&plan, kind, NULL, &arena, svg_path()));
 	return read_text(svg_path());
 }
 
@@ -229,7 +229,8 @@ START_TEST(a_drawing_says_everything)
 	ck_assert_ptr_nonnull(strstr(svg, "<title>drop (recomputed)"));
 	check_well_formed(draw(PROGRAM_TRAIN_LAST));
 	check_well_formed(draw(PROGRAM_EVALUATE));
-	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_EVALUATE_LAST, &arena, svg_path()), TARN_EINVAL, "evaluate_last");
+	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_EVALUATE_LAST, NULL, &arena, svg_path()), TARN_EINVAL,
+			"evaluate_last");
 }
 END_TEST
 
@@ -407,18 +408,18 @@ END_TEST
 
 START_TEST(failures_leave_nothing_behind)
 {
-	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, &arena, "/no/such/directory/x.svg"), TARN_EIO,
+	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, NULL, &arena, "/no/such/directory/x.svg"), TARN_EIO,
 			"cannot create");
 	char place[512], temporary[520];
 	snprintf(place, sizeof place, "%s/place", testing_directory());
 	snprintf(temporary, sizeof temporary, "%s.tmp", place);
 	ck_assert_int_eq(mkdir(place, 0700), 0);
-	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, &arena, place), TARN_EIO, "is a folder");
+	ck_assert_fails(plan_draw_svg(&plan, PROGRAM_TRAIN, NULL, &arena, place), TARN_EIO, "is a folder");
 	ck_assert_int_ne(access(temporary, F_OK), 0);
 	for (uint64_t n = 1; n < 100; n++) {
 		struct host_mark before = host_arena_mark(&arena);
 		arena.fail_at = arena.requests + n;
-		enum tarn_status st = plan_draw_svg(&plan, PROGRAM_TRAIN, &arena, svg_path());
+		enum tarn_status st = plan_draw_svg(&plan, PROGRAM_TRAIN, NULL, &arena, svg_path());
 		arena.fail_at = 0;
 		struct host_mark after = host_arena_mark(&arena);
 		ck_assert(before.head == after.head && before.used == after.used);
@@ -449,6 +450,35 @@ START_TEST(a_listing_has_every_instruction)
 }
 END_TEST
 
+/* ---- the curve -------------------------------------------------------------------------------------------------- */
+
+static struct plan_curve some_curve(uint32_t points)
+{
+	struct plan_curve curve = { .points = points, .base_ns = plan.program[0].time_ns };
+	for (uint32_t i = 0; i < points; i++)
+		curve.point[i] = (struct plan_point){ .budget_bytes = (1 << 20) + (uint64_t)i * 4096,
+						      .arena_bytes = 1 << 20,
+						      .time_ns = plan.program[0].time_ns + 7000 * (points - 1 - i),
+						      .recomputed_ops = points - 1 - i };
+	return curve;
+}
+
+/* The panel is well-formed, has a dot for each budget, and marks the plan's own. */
+START_TEST(a_curve_is_drawn_below)
+{
+	struct plan_curve curve = some_curve((uint32_t)_i);
+	plan.budget_bytes = (1 << 20) + 2048;
+	ck_assert_ok(plan_draw_svg(&plan, PROGRAM_TRAIN, &curve, &arena, svg_path()));
+	char *text = read_text(svg_path());
+	check_well_formed(text);
+	ck_assert_uint_eq(count_text(text, "class=\"dot\""), (uint32_t)_i);
+	ck_assert_uint_eq(count_text(text, "class=\"curve\""), _i > 0);
+	ck_assert(!strstr(text, "nan") && !strstr(text, "inf"));
+	/* One in the plot of the arena; one in the panel where the budget lies between its ends. */
+	ck_assert_uint_eq(count_text(text, "class=\"peak\""), _i > 1 ? 2 : 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("draw");
@@ -466,6 +496,7 @@ int main(void)
 	tcase_add_test(tcase, an_empty_program_is_drawn);
 	tcase_add_test(tcase, failures_leave_nothing_behind);
 	tcase_add_test(tcase, a_listing_has_every_instruction);
+	tcase_add_loop_test(tcase, a_curve_is_drawn_below, 0, PLAN_CURVE_POINTS + 1);
 	suite_add_tcase(suite, tcase);
 	return testing_run(suite);
 }

@@ -80,6 +80,53 @@ bounds_hold() {
 	done
 }
 
+# Fields of the explanation agree with the plan's and with one another; the curve is monotone; a MiB buys what it says.
+explanation() {
+	"$tarn" plan "$@" --explain --json --svg "$directory/study.svg" >"$directory/explained.json"
+	/usr/bin/python3 - "$directory/explained.json" "$directory/study.svg" <<-'EOF'
+		import json, sys, xml.dom.minidom
+		plan = json.load(open(sys.argv[1]))
+		e = plan["explanation"]
+		peak = e["peak"]
+		assert sum(peak["use_bytes"].values()) == peak["bytes"] <= plan["peak_bytes"]
+		assert sum(b["bytes"] for b in peak["live"] if b["use"] != "persistent") == \
+		    peak["bytes"] - plan["persistent_bytes"]
+		assert sum(op["extra_runs"] for op in e["recomputed"]) == plan["recomputed_ops"]
+		budgets = [p["budget_bytes"] for p in e["curve"]]
+		times = [p["total_time"] for p in e["curve"]]
+		assert len(budgets) >= 12 and budgets == sorted(budgets) and times == sorted(times, reverse=True), e["curve"]
+		assert budgets[0] == plan["min_budget_bytes"] and budgets[-1] == plan["none_peak_bytes"], (budgets, plan)
+		assert all(p["arena_bytes"] <= p["budget_bytes"] for p in e["curve"])
+		assert e["curve"][-1]["recomputed_ops"] == 0
+		assert all(p["total_time"] <= plan["total_time"] for p in e["curve"]
+		           if p["budget_bytes"] >= plan["budget_bytes"]), (plan, e["curve"])
+		more = e["one_mib_more"]
+		assert more["budget_bytes"] == plan["budget_bytes"] + 2**20 >= more["arena_bytes"]
+		assert more["total_time"] <= plan["total_time"]
+		assert 'class="curve"' in open(sys.argv[2]).read()
+		xml.dom.minidom.parse(sys.argv[2])
+	EOF
+	"$tarn" plan "$@" --explain | grep -q "The peak, .* is at instruction"
+	"$tarn" plan "$@" --explain | grep -q "One MiB more would save"
+}
+
+# A plan file is explained too, without the curve, for which the planner is needed.
+explanation_of_a_file() {
+	"$tarn" plan configs/peers/mlp.yaml -o "$directory/mlp.plan" >/dev/null
+	"$tarn" plan --plan "$directory/mlp.plan" --explain --svg "$directory/file.svg" | grep -q "The peak, "
+	"$tarn" plan --plan "$directory/mlp.plan" --explain --json | grep -q '"explanation": {"peak"'
+	! "$tarn" plan --plan "$directory/mlp.plan" --explain --json | grep -q '"curve"'
+}
+
+# What is largest in the smallest plan stands in the refusal.
+refusal() {
+	fails_with 3 "of parameters and other persistent tensors" "$tarn" plan configs/peers/mlp.yaml memory.recompute=auto \
+		memory.budget=1MiB
+	fails_with 3 "the peak is at " "$tarn" plan configs/peers/resnet20.yaml $null model.depth=8 memory.budget=1MiB
+	fails_with 3 "the peak is at " "$tarn" plan configs/peers/resnet20.yaml model.depth=8 memory.recompute=sqrt \
+		memory.budget=1MiB
+}
+
 dump_is_refused() {
 	fails_with 5 "cannot create" "$tarn" plan configs/peers/mlp.yaml --dump-dag /nonexistent/graph.json
 	"$tarn" plan configs/peers/mlp.yaml -o "$directory/mlp.plan" >/dev/null
@@ -91,5 +138,9 @@ expect "the same for a perceptron" same_time configs/peers/mlp.yaml
 expect "the same for a residual network" same_time configs/peers/resnet20.yaml model.depth=8
 expect "without anything in place LeNet's plan is that of its graph" same_plan configs/peers/lenet_fmnist.yaml
 expect "bounds hold for a residual network" bounds_hold configs/peers/resnet20.yaml model.depth=8
+# shellcheck disable=SC2086 # words
+expect "an explanation adds up" explanation configs/peers/resnet20.yaml model.depth=8 $null memory.budget=45MiB
+expect "a plan file is explained too" explanation_of_a_file
+expect "a refusal names what is largest" refusal
 expect "a graph that cannot be written is an error" dump_is_refused
 finish

@@ -19,10 +19,14 @@ static const struct {
 } manual[] = {
 #ifdef CONFIG_PLANNER
 	{ "plan",
-	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print] [--dump-dag FILE.json]",
+	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--svg FILE.svg] [--print]\n"
+	  "            [--dump-dag FILE.json]",
 	  "Plans a run and says what it will need.\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
-	  "  --svg FILE   draws the arena over one training step\n"
+	  "  --explain    says why: what is in memory at the peak, kept, computed again, in place, and what other "
+	  "budgets\n"
+	  "               would cost; with --json as `explanation`\n"
+	  "  --svg FILE   draws the arena over one training step, and the time over the budget\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
 	  "  --dump-dag FILE  writes the training step as a graph for `tarn dag`, and says what time that finds within "
 	  "the\n"

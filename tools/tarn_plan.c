@@ -6,9 +6,11 @@
 
 #include <stdio.h>
 
-/* dag_ns: what the abstract problem takes; 0 when it was not written. */
-static void print_json(const struct tarn_plan_info *info, uint64_t dag_ns)
+/* dag_ns: what the abstract problem takes; 0 when it was not written. `explained`: NULL, or what is to be explained. */
+static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t dag_ns,
+				   const struct tarn_session *explained)
 {
+	enum tarn_status st = TARN_OK;
 	printf("{");
 	json_text("name", info->name);
 	printf(", \"driver\": \"%s\", \"strategy\": \"%s\", ", info->driver, info->strategy);
@@ -37,7 +39,12 @@ static void print_json(const struct tarn_plan_info *info, uint64_t dag_ns)
 		printf(", ");
 		json_limit("dag_time_ns", dag_ns);
 	}
+	if (explained) {
+		printf(", \"explanation\": ");
+		st = tarn_plan_explain(explained, true, stdout);
+	}
 	printf("}\n");
+	return st;
 }
 
 /* How far from the best the plan can be, at most. */
@@ -99,7 +106,10 @@ void print_plan_summary(const struct tarn_session *session)
 static enum tarn_status write_files(struct tarn_session *session, const struct arguments *arguments, uint64_t *dag_ns)
 {
 	enum tarn_status st = TARN_OK;
-	if (arguments->output)
+	/* A plan file does not hold what the curve is planned from. */
+	if ((arguments->explain || arguments->svg) && !arguments->options.plan_path)
+		st = tarn_plan_curve(session);
+	if (!st && arguments->output)
 		st = tarn_plan_save(session, arguments->output);
 	if (!st && arguments->svg)
 		st = tarn_plan_draw(session, arguments->svg);
@@ -146,13 +156,15 @@ int command_plan(int argc, char **argv)
 	if (arguments.print)
 		tarn_plan_print(session, stdout);
 	if (arguments.json)
-		print_json(&info, dag_ns);
+		st = print_json(&info, dag_ns, arguments.explain ? session : NULL);
 	else
 		print_plan_summary(session);
+	if (!arguments.json && arguments.explain)
+		st = tarn_plan_explain(session, false, stdout);
 	if (!arguments.json && arguments.dump_dag)
 		print_dag_time(&info, arguments.dump_dag, dag_ns);
 	tarn_close(session);
-	return 0;
+	return st ? command_fail(st) : 0;
 }
 
 int command_calibrate(int argc, char **argv)
@@ -206,7 +218,7 @@ int command_verify(int argc, char **argv)
 	struct tarn_plan_info info;
 	tarn_plan_info(session, &info);
 	if (arguments.json)
-		print_json(&info, 0);
+		print_json(&info, 0, NULL);
 	else
 		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n",
 		       arguments.options.plan_path, (unsigned long long)info.arena_bytes,

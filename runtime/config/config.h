@@ -63,6 +63,7 @@ struct config {
 	const char *costs; /* device.costs: file of measured costs; "" for the driver's own estimates */
 	/* Where memory.budget was given, "file:line:column: " or "command line: ", for messages; "" when it was not. */
 	const char *budget_place;
+	const struct yaml_node *root; /* what was read, for places of other keys in messages; see config_fail_place */
 
 	struct {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default) */
@@ -170,6 +171,12 @@ enum tarn_status config_from_lines(const char *lines, const char *name, const ch
 enum tarn_status config_help(FILE *out, const char *key);
 void config_markdown(FILE *out);
 void config_json_schema(FILE *out);
+
+/*
+ * A stage that knows nothing of files has failed with a sentence that begins with a key, "data.batch is 80 ...": puts the
+ * place of that key, or of the section it would stand in, in front. Returns `status`.
+ */
+enum tarn_status config_fail_place(const struct config *config, enum tarn_status status);
 
 const char *strategy_name(uint32_t strategy);
 /* The name of an enum config_driver, as driver_find() knows it. */

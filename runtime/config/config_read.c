@@ -229,6 +229,7 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 			       struct host_arena *arena, struct config *config)
 {
 	config->file = source->file;
+	config->root = root;
 	config->budget_place = "";
 	const struct yaml_node *budget = config_node(root, "memory.budget");
 	if (budget && budget->line)
@@ -341,4 +342,24 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 	if (!st)
 		*config = *made;
 	return st;
+}
+
+enum tarn_status config_fail_place(const struct config *config, enum tarn_status status)
+{
+	char key[64];
+	size_t length = strspn(tarn_error(), "abcdefghijklmnopqrstuvwxyz_.");
+	if (!config->root || !length || length >= sizeof key)
+		return status;
+	memcpy(key, tarn_error(), length);
+	key[length] = '\0';
+	const struct yaml_node *node = config_node(config->root, key);
+	char *dot = strrchr(key, '.');
+	if (!node && dot) {
+		*dot = '\0';
+		node = config_node(config->root, key);
+	}
+	if (!node)
+		return status;
+	return node->line ? tarn_fail_prefix(status, "%s:%u:%u", node->file, node->line, node->column)
+			  : tarn_fail_prefix(status, "%s", node->file);
 }

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "plan/buffers.h"
+#include "plan/draw_curve.h"
 #include "plan/svg.h"
 
 #include <errno.h>
@@ -40,6 +41,7 @@
 struct drawing {
 	const struct plan *plan;
 	const struct program *program;
+	const struct plan_curve *curve; /* NULL: none is drawn */
 	struct plan_buffers buffers;
 	FILE *out;
 	double bytes_per_pixel, steps_per_pixel;
@@ -77,6 +79,7 @@ static const char style[] =
 	".peak{fill:#0f172a;stroke:#ffffff;stroke-width:2}.peak-line{stroke:#0f172a;stroke-width:1;stroke-dasharray:2 "
 	"3}\n"
 	".tag{fill:#0f172a;fill-opacity:.92}.tag-text{font-size:13px;font-weight:600;fill:#ffffff}\n"
+	".curve{fill:none;stroke:#2563eb;stroke-width:2;stroke-linejoin:round}.dot{fill:#2563eb}\n"
 	".phase-0{fill:#bfdbfe}.phase-1{fill:#fed7aa}.phase-2{fill:#bbf7d0}.phase-name{font-size:11px;fill:#475569}\n"
 	"</style>\n";
 
@@ -460,11 +463,12 @@ static void draw_peak(const struct drawing *d)
 
 static void draw_all(const struct drawing *d)
 {
+	double height = HEIGHT + (d->curve ? DRAW_CURVE_HEIGHT : 0);
 	fprintf(d->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n%s",
-		WIDTH, HEIGHT, WIDTH, HEIGHT, style);
-	svg_rectangle(d->out, "paper", (struct svg_box){ 0, 0, WIDTH, HEIGHT }, NULL);
+		WIDTH, height, WIDTH, height, style);
+	svg_rectangle(d->out, "paper", (struct svg_box){ 0, 0, WIDTH, height }, NULL);
 	svg_rectangle(d->out, "plot", (struct svg_box){ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT }, NULL);
 	draw_heading(d);
 	draw_legend(d);
@@ -479,6 +483,9 @@ static void draw_all(const struct drawing *d)
 	draw_arena(d);
 	draw_budget(d);
 	draw_peak(d);
+	if (d->curve)
+		draw_curve(d->out, d->curve, d->plan->budget_bytes, d->program->time_ns,
+			   (struct svg_box){ LEFT, HEIGHT, PLOT_WIDTH, DRAW_CURVE_HEIGHT });
 	fputs("</svg>\n", d->out);
 }
 
@@ -508,10 +515,12 @@ out:
 	return st;
 }
 
-enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
-			       const char *path)
+enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, const struct plan_curve *curve,
+			       struct host_arena *scratch, const char *path)
 {
-	struct drawing d = { .plan = plan, .program = plan_program(plan, kind) };
+	struct drawing d = { .plan = plan,
+			     .program = plan_program(plan, kind),
+			     .curve = curve && curve->points ? curve : NULL };
 	if (!d.program)
 		return tarn_fail(TARN_EINVAL, "the plan has no program %s to draw", program_name(kind));
 	struct host_mark mark = host_arena_mark(scratch);

@@ -1,0 +1,55 @@
+/* boot_refuse.c - what to say when the budget is too small. */
+#include "boot_question.h"
+
+#include "plan/explain.h"
+#include "planner/assemble.h"
+
+#include <stdio.h>
+
+/* Things named in the message beside the persistent part. */
+#define CONTRIBUTORS 3u
+#define SENTENCE 600
+
+/* The program as it would be with the smallest budget: where its peak is. Empty when that cannot be said. */
+static void describe_least(struct plan *plan, uint32_t index, struct boot_question *question, struct host_arena *arena,
+			   char text[SENTENCE])
+{
+	struct program *program = &plan->program[index];
+	struct planner_request request = question->request;
+	struct planner_result result;
+	struct plan_explanation explanation;
+	text[0] = '\0';
+	if (request.strategy == STRATEGY_AUTO)
+		request.strategy = STRATEGY_MIN;
+	request.budget = UINT64_MAX;
+	enum tarn_status st = planner_run(&request, arena, &result);
+	if (!st)
+		st = assemble_program(plan, &question->graph_problem, &result, arena, program);
+	program->cost_ns = HOST_ARRAY(arena, program->graph.ops, uint64_t);
+	if (!st && program->cost_ns && program->instructions && !plan_explain(plan, program, arena, &explanation))
+		plan_peak_sentence(&explanation, CONTRIBUTORS, text, SENTENCE);
+	tarn_error_clear();
+}
+
+enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan, uint32_t program,
+				    struct boot_question *question, uint64_t auto_bytes, struct host_arena *arena)
+{
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "", largest[SENTENCE];
+	uint32_t batch = plan->program[0].batch;
+	size_t used = 0;
+	describe_least(plan, program, question, arena, largest);
+	if (auto_bytes < plan->min_budget_bytes)
+		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
+					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
+	if (batch > 1)
+		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
+	return tarn_fail(
+		TARN_EBUDGET,
+		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
+		"%llu bytes (%s)%s%s%s",
+		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
+		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
+		(unsigned long long)plan->min_budget_bytes,
+		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), largest[0] ? "; with that, " : "",
+		largest, ways);
+}
