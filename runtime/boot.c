@@ -9,6 +9,7 @@
 #include "planner/certify.h"
 #include "planner/cost_table.h"
 #include "planner/dag_dump.h"
+#include "planner/offload.h"
 #include "verify/verify.h"
 
 #include <string.h>
@@ -138,16 +139,37 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 struct program_plan {
 	struct boot_question question;
 	struct planner_result result;
+	struct offload_result offload;
 };
 
-/* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
-static enum tarn_status plan_program_memory(struct program_plan *part, struct host_arena *arena)
+static uint64_t copy_bandwidth(const struct config *config, const struct device *device)
 {
-	enum tarn_status st = planner_run(&part->question.request, arena, &part->result);
+	uint64_t given = config->memory.offload_bandwidth;
+	return given ? given : device->ops->copy_bandwidth(device);
+}
+
+/* Without offload the planner alone; with it, copies where they help. */
+static enum tarn_status plan_request(const struct config *config, const struct device *device,
+				     const struct planner_request *request, struct host_arena *arena,
+				     struct program_plan *out)
+{
+	struct offload_options options = { .bandwidth = copy_bandwidth(config, device),
+					   .host_limit = config->memory.offload_limit };
+	if (config->memory.offload)
+		return offload_run(request, &options, arena, &out->result, &out->offload);
+	out->offload = (struct offload_result){ .problem = *request->problem, .min_budget = UINT64_MAX };
+	return planner_run(request, arena, &out->result);
+}
+
+/* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
+static enum tarn_status plan_program_memory(const struct config *config, const struct device *device,
+					    struct host_arena *arena, struct program_plan *part)
+{
+	enum tarn_status st = plan_request(config, device, &part->question.request, arena, part);
 #ifdef CONFIG_DEBUG_CHECKS
 	const struct expansion *expansion = &part->result.expansion;
 	if (!st)
-		st = schedule_check(&part->question.problem, &part->result.schedule);
+		st = schedule_check(&part->offload.problem, &part->result.schedule);
 	if (!st)
 		st = pack_check(expansion->buffer, expansion->buffers, part->result.offset, part->result.height);
 #endif
@@ -155,24 +177,25 @@ static enum tarn_status plan_program_memory(struct program_plan *part, struct ho
 }
 
 /* The strategy's own smallest budget, what `auto` gets by with, and what else would help. */
-static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t auto_bytes)
+static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t needed,
+				      uint64_t auto_bytes)
 {
 	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "";
 	uint32_t batch = plan->program[0].batch;
 	size_t used = 0;
-	if (auto_bytes < plan->min_budget_bytes)
+	if (auto_bytes < needed)
 		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
 	if (batch > 1)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
 	return tarn_fail(
 		TARN_EBUDGET,
-		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
+		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s%s is "
 		"%llu bytes (%s)%s",
 		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
 		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
-		(unsigned long long)plan->min_budget_bytes,
-		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
+		config->memory.offload ? " and memory.offload: true" : "", (unsigned long long)needed,
+		bytes_format(needed, minimum, sizeof minimum), ways);
 }
 
 /* `auto` and `min` may use any schedule; the other strategies have one schedule each, and that is what they need. */
@@ -186,14 +209,14 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 {
 	struct program_plan part[PLAN_MAX_PROGRAMS];
 	memset(part, 0, sizeof part);
-	uint64_t auto_bytes = plan->persistent_bytes;
+	uint64_t auto_bytes = plan->persistent_bytes, needed = plan->persistent_bytes;
 	bool refused = false;
 	plan->min_budget_bytes = plan->persistent_bytes;
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
 		double start = cpu_clock_ms();
 		if (!st)
-			st = plan_program_memory(&part[i], arena);
+			st = plan_program_memory(config, device, arena, &part[i]);
 		report->plan_ms += cpu_clock_ms() - start;
 		report->pack_ms += part[i].result.pack_ms;
 		if (st && st != TARN_EBUDGET)
@@ -204,23 +227,31 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 		auto_bytes = least > auto_bytes ? least : auto_bytes;
 		least = is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
 		plan->min_budget_bytes = least > plan->min_budget_bytes ? least : plan->min_budget_bytes;
+		/* The figures of a plan are without offload; what is asked for here may be less with it. */
+		if (part[i].offload.min_budget < least - plan->persistent_bytes)
+			least = plan->persistent_bytes + part[i].offload.min_budget;
+		needed = least > needed ? least : needed;
 	}
-	if (refused || plan->min_budget_bytes > config->memory.budget)
-		return refuse_budget(config, plan, auto_bytes);
+	if (refused || needed > config->memory.budget)
+		return refuse_budget(config, plan, needed, auto_bytes);
 	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
-		enum tarn_status st =
-			assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
+		/* No bound that a budget gives holds for plans with copies. */
+		uint64_t budget = config->memory.offload ? UINT64_MAX : part[i].question.request.budget;
+		enum tarn_status st = assemble_program(plan, &part[i].question.graph_problem, &part[i].result,
+						       &part[i].offload, arena, program);
 		if (!st)
-			st = certify_program(plan, &part[i].question.graph_problem, part[i].question.request.budget,
-					     arena, program);
+			st = certify_program(plan, &part[i].question.graph_problem, budget, arena, program);
 		if (st)
 			return st;
 		if (program->height_bytes > plan->arena_bytes)
 			plan->arena_bytes = program->height_bytes;
+		if (part[i].offload.host_bytes > plan->host_bytes)
+			plan->host_bytes = part[i].offload.host_bytes;
 		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
+	plan->copy_bandwidth = plan->host_bytes ? copy_bandwidth(config, device) : 0;
 	report->plan_ms += cpu_clock_ms() - start;
 	return TARN_OK;
 }
