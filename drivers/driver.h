@@ -15,6 +15,9 @@
 #include "base/host_arena.h"
 #include "graph/graph.h"
 
+/* Copies between arena and host region that may be in flight at the same time. */
+#define DRIVER_COPY_SLOTS 64u
+
 struct driver_ops;
 struct kernel;      /* a compiled op; private to the driver, owned by the device */
 struct bound_instr; /* a kernel with resolved addresses; private to the driver, owned by the device */
@@ -69,6 +72,24 @@ struct driver_ops {
 	void *(*host_address)(struct device *device, uint64_t offset);
 	/* Measured: one past the highest byte of the arena that no longer holds the 0xFF of reserve. */
 	uint64_t (*touched_bytes)(struct device *device);
+	/*
+	 * Offload. Boot, once, after reserve and only when something is offloaded: a region of host memory, `bytes`
+	 * long and touched, that tensors are copied to and from (pinned memory on a GPU).
+	 */
+	enum tarn_status (*reserve_host)(struct device *device, uint64_t bytes);
+	/*
+	 * Step: queue a copy from the arena to the host region, or back, and return. It starts when everything launched
+	 * before is done (a fetch also when the store of the same host bytes is) and runs beside what is launched
+	 * after. `slot` < DRIVER_COPY_SLOTS names the copy until its wait; then it may be used again.
+	 */
+	enum tarn_status (*store)(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+				  uint32_t slot);
+	enum tarn_status (*fetch)(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+				  uint32_t slot);
+	/* Step: what is launched later starts after the copy of this slot is complete. */
+	enum tarn_status (*wait)(struct device *device, uint32_t slot);
+	/* Estimate for the planner: bytes a second of such a copy, in one direction. */
+	uint64_t (*copy_bandwidth)(const struct device *device);
 };
 
 /* Registered drivers of this build. driver_find: NULL after tarn_fail(TARN_EUNSUPPORTED) that lists what there is. */

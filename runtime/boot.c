@@ -9,6 +9,7 @@
 #include "planner/certify.h"
 #include "planner/cost_table.h"
 #include "planner/dag_dump.h"
+#include "planner/offload.h"
 #include "verify/verify.h"
 
 #include <string.h>
@@ -140,16 +141,37 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 struct program_plan {
 	struct boot_question question;
 	struct planner_result result;
+	struct offload_result offload;
 };
 
-/* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
-static enum tarn_status plan_program_memory(struct program_plan *part, struct host_arena *arena)
+static uint64_t copy_bandwidth(const struct config *config, const struct device *device)
 {
-	enum tarn_status st = planner_run(&part->question.request, arena, &part->result);
+	uint64_t given = config->memory.offload_bandwidth;
+	return given ? given : device->ops->copy_bandwidth(device);
+}
+
+/* Without offload the planner alone; with it, copies where they help. */
+static enum tarn_status plan_request(const struct config *config, const struct device *device,
+				     const struct planner_request *request, struct host_arena *arena,
+				     struct program_plan *out)
+{
+	struct offload_options options = { .bandwidth = copy_bandwidth(config, device),
+					   .host_limit = config->memory.offload_limit };
+	if (config->memory.offload)
+		return offload_run(request, &options, arena, &out->result, &out->offload);
+	out->offload = (struct offload_result){ .problem = *request->problem, .min_budget = UINT64_MAX };
+	return planner_run(request, arena, &out->result);
+}
+
+/* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
+static enum tarn_status plan_program_memory(const struct config *config, const struct device *device,
+					    struct host_arena *arena, struct program_plan *part)
+{
+	enum tarn_status st = plan_request(config, device, &part->question.request, arena, part);
 #ifdef CONFIG_DEBUG_CHECKS
 	const struct expansion *expansion = &part->result.expansion;
 	if (!st)
-		st = schedule_check(&part->question.problem, &part->result.schedule);
+		st = schedule_check(&part->offload.problem, &part->result.schedule);
 	if (!st)
 		st = pack_check(expansion->buffer, expansion->buffers, part->result.offset, part->result.height);
 #endif
@@ -161,7 +183,7 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 {
 	struct program_plan part[PLAN_MAX_PROGRAMS];
 	memset(part, 0, sizeof part);
-	uint64_t auto_bytes = plan->persistent_bytes;
+	uint64_t auto_bytes = plan->persistent_bytes, needed = plan->persistent_bytes;
 	bool refused = false;
 	uint32_t largest = 0;
 	plan->min_budget_bytes = plan->persistent_bytes;
@@ -169,7 +191,7 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
 		double start = cpu_clock_ms();
 		if (!st)
-			st = plan_program_memory(&part[i], arena);
+			st = plan_program_memory(config, device, arena, &part[i]);
 		report->plan_ms += cpu_clock_ms() - start;
 		report->pack_ms += part[i].result.pack_ms;
 		if (st && st != TARN_EBUDGET)
@@ -183,23 +205,33 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 			plan->min_budget_bytes = least;
 			largest = i;
 		}
+		/* The figures of a plan are without offload; what is asked for here may be less with it. */
+		if (part[i].offload.min_budget < least - plan->persistent_bytes)
+			least = plan->persistent_bytes + part[i].offload.min_budget;
+		needed = least > needed ? least : needed;
 	}
-	if (refused || plan->min_budget_bytes > config->memory.budget)
-		return boot_refuse_budget(config, plan, largest, &part[largest].question, auto_bytes, arena);
+	if (refused || needed > config->memory.budget) {
+		const struct boot_shortfall shortfall = { largest, &part[largest].question, needed, auto_bytes };
+		return boot_refuse_budget(config, plan, &shortfall, arena);
+	}
 	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
-		enum tarn_status st =
-			assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
+		/* No bound that a budget gives holds for plans with copies. */
+		uint64_t budget = config->memory.offload ? UINT64_MAX : part[i].question.request.budget;
+		enum tarn_status st = assemble_program(plan, &part[i].question.graph_problem, &part[i].result,
+						       &part[i].offload, arena, program);
 		if (!st)
-			st = certify_program(plan, &part[i].question.graph_problem, part[i].question.request.budget,
-					     arena, program);
+			st = certify_program(plan, &part[i].question.graph_problem, budget, arena, program);
 		if (st)
 			return st;
 		if (program->height_bytes > plan->arena_bytes)
 			plan->arena_bytes = program->height_bytes;
+		if (part[i].offload.host_bytes > plan->host_bytes)
+			plan->host_bytes = part[i].offload.host_bytes;
 		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
+	plan->copy_bandwidth = plan->host_bytes ? copy_bandwidth(config, device) : 0;
 	report->plan_ms += cpu_clock_ms() - start;
 	return TARN_OK;
 }

@@ -27,7 +27,8 @@ static enum tarn_status find_own_schedule(struct sweep *s)
 		number[s->question->graph_problem.graph_op[o]] = o;
 	for (uint32_t i = 0; i < program->instructions; i++)
 		s->own.step[i] = number[program->instruction[i].op];
-	s->own.steps = program->instructions;
+	/* Copies are no runs: a plan with them is not one of the curve's. */
+	s->own.steps = s->plan->host_bytes ? 0 : program->instructions;
 	return TARN_OK;
 }
 
@@ -83,7 +84,7 @@ static enum tarn_status plan_points(struct sweep *s, uint64_t smallest, struct p
 		uint64_t budget = low + (high - low) / (PLAN_CURVE_POINTS - 1) * i;
 		budget = i + 1 == PLAN_CURVE_POINTS ? high : budget;
 		const struct planner_result *before = &result[(i + 1) % 2];
-		bool own = program->height_bytes <= budget && program->time_ns < before->time_ns;
+		bool own = s->own.steps && program->height_bytes <= budget && program->time_ns < before->time_ns;
 		st = plan_with(s, STRATEGY_AUTO, budget, own ? &s->own : &before->schedule, &result[i % 2]);
 		if (!st)
 			curve->point[i] = point_of(s, budget, &result[i % 2]);
@@ -109,7 +110,7 @@ enum tarn_status boot_curve(const struct config *config, struct device *device, 
 	if (!st)
 		st = plan_points(&s, boot_is_flexible(config) ? plan->min_budget_bytes : 0, curve);
 	if (!st && plan->budget_bytes < UINT64_MAX - MEBIBYTE && program->recomputed_ops) {
-		st = plan_with(&s, STRATEGY_AUTO, plan->budget_bytes + MEBIBYTE, &s.own, &result);
+		st = plan_with(&s, STRATEGY_AUTO, plan->budget_bytes + MEBIBYTE, s.own.steps ? &s.own : NULL, &result);
 		if (!st)
 			curve->more = point_of(&s, plan->budget_bytes + MEBIBYTE, &result);
 	}

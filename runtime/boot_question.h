@@ -27,11 +27,16 @@ static inline bool boot_is_flexible(const struct config *config)
 	return config->memory.recompute == STRATEGY_AUTO || config->memory.recompute == STRATEGY_MIN;
 }
 
-/*
- * TARN_EBUDGET, at the budget's place: the smallest budget of this strategy (plan->min_budget_bytes, which `program` is
- * the one to need), what is largest in it, what `auto` gets by with, and what else would help.
- */
-enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan, uint32_t program,
-				    struct boot_question *question, uint64_t auto_bytes, struct host_arena *arena);
+/* Bytes with the persistent part. */
+struct boot_shortfall {
+	uint32_t program; /* that needs plan->min_budget_bytes */
+	struct boot_question *question;
+	uint64_t needed;     /* the smallest budget, with offload where that is asked for */
+	uint64_t auto_bytes; /* what `auto` gets by with, without offload */
+};
+
+/* TARN_EBUDGET, at the budget's place: the smallest budget, what is largest in it, and what would help. */
+enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan,
+				    const struct boot_shortfall *shortfall, struct host_arena *arena);
 
 #endif

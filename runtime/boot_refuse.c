@@ -17,6 +17,7 @@ static void describe_least(struct plan *plan, uint32_t index, struct boot_questi
 	struct program *program = &plan->program[index];
 	struct planner_request request = question->request;
 	struct planner_result result;
+	struct offload_result no_copies = { .problem = question->problem, .min_budget = UINT64_MAX };
 	struct plan_explanation explanation;
 	text[0] = '\0';
 	if (request.strategy == STRATEGY_AUTO)
@@ -24,32 +25,35 @@ static void describe_least(struct plan *plan, uint32_t index, struct boot_questi
 	request.budget = UINT64_MAX;
 	enum tarn_status st = planner_run(&request, arena, &result);
 	if (!st)
-		st = assemble_program(plan, &question->graph_problem, &result, arena, program);
+		st = assemble_program(plan, &question->graph_problem, &result, &no_copies, arena, program);
 	program->cost_ns = HOST_ARRAY(arena, program->graph.ops, uint64_t);
 	if (!st && program->cost_ns && program->instructions && !plan_explain(plan, program, arena, &explanation))
 		plan_peak_sentence(&explanation, CONTRIBUTORS, text, SENTENCE);
 	tarn_error_clear();
 }
 
-enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan, uint32_t program,
-				    struct boot_question *question, uint64_t auto_bytes, struct host_arena *arena)
+enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan,
+				    const struct boot_shortfall *shortfall, struct host_arena *arena)
 {
-	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "", largest[SENTENCE];
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "", largest[SENTENCE] = "";
 	uint32_t batch = plan->program[0].batch;
 	size_t used = 0;
-	describe_least(plan, program, question, arena, largest);
-	if (auto_bytes < plan->min_budget_bytes)
+	/* With offload the peak is another one. */
+	if (!config->memory.offload)
+		describe_least(plan, shortfall->program, shortfall->question, arena, largest);
+	if (shortfall->auto_bytes < shortfall->needed)
 		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
-					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
+					 (unsigned long long)shortfall->auto_bytes,
+					 bytes_format(shortfall->auto_bytes, other, sizeof other));
 	if (batch > 1)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
 	return tarn_fail(
 		TARN_EBUDGET,
-		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
+		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s%s is "
 		"%llu bytes (%s)%s%s%s",
 		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
 		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
-		(unsigned long long)plan->min_budget_bytes,
-		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), largest[0] ? "; with that, " : "",
-		largest, ways);
+		config->memory.offload ? " and memory.offload: true" : "", (unsigned long long)shortfall->needed,
+		bytes_format(shortfall->needed, minimum, sizeof minimum), largest[0] ? "; with that, " : "", largest,
+		ways);
 }

@@ -52,6 +52,8 @@ struct tarn_plan_info {
 	uint64_t budget_bytes; /* UINT64_MAX: unlimited */
 	uint64_t peak_bytes, arena_bytes, persistent_bytes, min_budget_bytes;
 	uint64_t none_peak_bytes, transient_peak_bytes, none_transient_peak_bytes;
+	uint64_t host_bytes;                              /* of host memory, beside the budget, for offloaded tensors */
+	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */

@@ -325,7 +325,8 @@ START_TEST(partly_overwritten_values_are_gone)
 	train()->instruction[stats].workspace_bytes = 64;
 	ck_assert_refused("it overlaps an operand");
 	train()->instruction[stats] =
-		(struct instruction){ train()->instruction[stats].op, train()->instruction[stats].first_operand, 0, 0 };
+		(struct instruction){ .op = train()->instruction[stats].op,
+				      .first_operand = train()->instruction[stats].first_operand };
 	train()->instruction[find_instruction("norm/update")].workspace_offset = *offset_of("norm", 0) + 128;
 	train()->instruction[find_instruction("norm/update")].workspace_bytes = 64;
 	ck_assert_refused("no whole value lies there");

@@ -24,7 +24,11 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	printf("\"parameter_count\": %llu, \"recomputed_ops\": %u, ", (unsigned long long)info->parameter_count,
 	       info->recomputed_ops);
 	json_number("overhead", info->overhead);
-	printf(", \"offload_bytes\": 0, \"batch\": %u, \"threads\": %u, ", info->batch, info->threads);
+	printf(", \"offload_bytes\": %llu, \"stored_bytes\": %llu, \"fetched_bytes\": %llu, \"host_bytes\": %llu, "
+	       "\"batch\": %u, \"threads\": %u, ",
+	       (unsigned long long)(info->stored_bytes + info->fetched_bytes), (unsigned long long)info->stored_bytes,
+	       (unsigned long long)info->fetched_bytes, (unsigned long long)info->host_bytes, info->batch,
+	       info->threads);
 	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
 	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
 	printf("\"total_time\": %llu, \"lower_bound_time\": %llu, \"lower_bound_peak\": %llu, ",
@@ -64,6 +68,15 @@ static void print_bounds(const struct tarn_plan_info *info)
 	       bytes_format(info->peak_bound_bytes, bound, sizeof bound));
 }
 
+static void print_offload(const struct tarn_plan_info *info)
+{
+	char host[BYTES_TEXT], stored[BYTES_TEXT], fetched[BYTES_TEXT];
+	printf("  offload     %-12s of host memory; a step stores %s and fetches %s\n",
+	       bytes_format(info->host_bytes, host, sizeof host),
+	       bytes_format(info->stored_bytes, stored, sizeof stored),
+	       bytes_format(info->fetched_bytes, fetched, sizeof fetched));
+}
+
 void print_plan_summary(const struct tarn_session *session)
 {
 	struct tarn_plan_info info;
@@ -89,6 +102,8 @@ void print_plan_summary(const struct tarn_session *session)
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
 	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
 	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
+	if (info.host_bytes)
+		print_offload(&info);
 	if (info.costs[0])
 		printf("              costs as measured in %s\n", info.costs);
 	tarn_plan_recomputed(session, recomputed, sizeof recomputed);

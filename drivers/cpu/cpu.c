@@ -114,6 +114,7 @@ static void cpu_close(struct device *device)
 		return;
 	dnn_close(state);
 	cpu_arena_release(state);
+	cpu_release_host(state);
 	device->state = NULL;
 	device->arena_bytes = 0;
 }
@@ -385,4 +386,9 @@ const struct driver_ops cpu_driver = {
 	.synchronize = cpu_synchronize,
 	.host_address = cpu_host_address,
 	.touched_bytes = cpu_touched_bytes,
+	.reserve_host = cpu_reserve_host,
+	.store = cpu_store,
+	.fetch = cpu_fetch,
+	.wait = cpu_wait,
+	.copy_bandwidth = cpu_copy_bandwidth,
 };

@@ -112,6 +112,9 @@ struct cpu_state {
 	void *mapping; /* NULL when the caller owns the memory */
 	size_t mapping_bytes;
 	uint64_t arena_bytes;
+	unsigned char *host; /* the region for offloaded tensors; NULL: there is none */
+	uint64_t host_bytes;
+	bool copying[DRIVER_COPY_SLOTS]; /* slots whose wait has not come yet */
 };
 
 typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *kernel);
@@ -129,6 +132,18 @@ uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traff
 enum tarn_status cpu_arena_reserve(struct cpu_state *state, uint64_t bytes, void *memory);
 void cpu_arena_release(struct cpu_state *state);
 uint64_t cpu_arena_touched(const struct cpu_state *state);
+
+/*
+ * offload.c: the host region. The arena is host memory as well, so a copy is a memcpy, done before the call returns:
+ * what is gained is that the budget holds for the arena alone, and that plans with offload can be run and tested
+ * without another device.
+ */
+enum tarn_status cpu_reserve_host(struct device *device, uint64_t bytes);
+void cpu_release_host(struct cpu_state *state);
+enum tarn_status cpu_store(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes, uint32_t slot);
+enum tarn_status cpu_fetch(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes, uint32_t slot);
+enum tarn_status cpu_wait(struct device *device, uint32_t slot);
+uint64_t cpu_copy_bandwidth(const struct device *device);
 
 static inline const struct operand *kernel_input(const struct kernel *kernel, uint32_t i)
 {

@@ -13,10 +13,14 @@
 #define FLOPS_PER_NS 100000.0
 #define BYTES_PER_NS 2000.0
 #define LAUNCH_NS 5000.0
+/* Its link to the host: PCI Express 4.0, 16 lanes, about 25 GB/s of the nominal 32. */
+#define COPY_BYTES_PER_SECOND 25000000000u
 
 struct null_state {
 	uint32_t threads;
 	bool reserved;
+	uint64_t host_bytes;
+	bool copying[DRIVER_COPY_SLOTS]; /* slots whose wait has not come yet */
 };
 
 struct kernel {
@@ -192,6 +196,61 @@ static uint64_t null_touched_bytes(struct device *device)
 	return 0;
 }
 
+static enum tarn_status null_reserve_host(struct device *device, uint64_t bytes)
+{
+	struct null_state *state = device->state;
+	if (state->host_bytes)
+		return tarn_fail(TARN_EINTERNAL, "null: the host region was reserved before; it is reserved once");
+	state->host_bytes = bytes;
+	return TARN_OK;
+}
+
+static enum tarn_status start_copy(struct device *device, const char *what, uint64_t offset, uint64_t host_offset,
+				   uint64_t bytes, uint32_t slot)
+{
+	struct null_state *state = device->state;
+	enum tarn_status st = check_copy(device, what, offset, bytes);
+	if (st)
+		return st;
+	if (host_offset > state->host_bytes || bytes > state->host_bytes - host_offset)
+		return tarn_fail(TARN_EINTERNAL,
+				 "null: %s of %llu bytes at host offset %llu is outside the host region of %llu", what,
+				 (unsigned long long)bytes, (unsigned long long)host_offset,
+				 (unsigned long long)state->host_bytes);
+	if (slot >= DRIVER_COPY_SLOTS || state->copying[slot])
+		return tarn_fail(TARN_EINTERNAL, "null: %s in slot %u of %u, which is %s", what, slot,
+				 DRIVER_COPY_SLOTS, slot < DRIVER_COPY_SLOTS ? "in flight" : "too high");
+	state->copying[slot] = true;
+	return TARN_OK;
+}
+
+static enum tarn_status null_store(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+				   uint32_t slot)
+{
+	return start_copy(device, "a store", offset, host_offset, bytes, slot);
+}
+
+static enum tarn_status null_fetch(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+				   uint32_t slot)
+{
+	return start_copy(device, "a fetch", offset, host_offset, bytes, slot);
+}
+
+static enum tarn_status null_wait(struct device *device, uint32_t slot)
+{
+	struct null_state *state = device->state;
+	if (slot >= DRIVER_COPY_SLOTS || !state->copying[slot])
+		return tarn_fail(TARN_EINTERNAL, "null: a wait for slot %u, where no copy is in flight", slot);
+	state->copying[slot] = false;
+	return TARN_OK;
+}
+
+static uint64_t null_copy_bandwidth(const struct device *device)
+{
+	(void)device;
+	return COPY_BYTES_PER_SECOND;
+}
+
 extern const struct driver_ops null_driver;
 const struct driver_ops null_driver = {
 	.name = "null",
@@ -209,4 +268,9 @@ const struct driver_ops null_driver = {
 	.synchronize = null_synchronize,
 	.host_address = null_host_address,
 	.touched_bytes = null_touched_bytes,
+	.reserve_host = null_reserve_host,
+	.store = null_store,
+	.fetch = null_fetch,
+	.wait = null_wait,
+	.copy_bandwidth = null_copy_bandwidth,
 };

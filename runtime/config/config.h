@@ -72,6 +72,9 @@ struct config {
 		uint64_t workspace_cap; /* bytes a library call may use as workspace */
 		uint32_t effort; /* enum planner_effort */
 		bool in_place; /* outputs may take over the memory of inputs */
+		bool offload; /* tensors may wait in host memory */
+		uint64_t offload_limit; /* bytes of host memory for them; UINT64_MAX for `unlimited` (the default) */
+		uint64_t offload_bandwidth; /* bytes a second; 0: what the driver says */
 	} memory;
 
 	struct {

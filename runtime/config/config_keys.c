@@ -43,6 +43,8 @@ static const struct synonym {
 	{ "max_memory", "memory.budget" },
 	{ "workspace", "memory.workspace_cap" },
 	{ "workspace_limit", "memory.workspace_cap" },
+	{ "offloading", "memory.offload" },
+	{ "cpu_offload", "memory.offload" },
 	{ "strategy", "memory.recompute" },
 	{ "checkpoint", "memory.recompute" },
 	{ "checkpointing", "memory.recompute" },

@@ -66,6 +66,12 @@ static enum tarn_status check_unused_more(const struct yaml_node *root, const st
 	    !set_aside(root, "data.type", classes) && !set_aside(root, "network.loss", classes))
 		return yaml_fail_value(classes, "has no effect with network.loss: mean_squared_error; the file of "
 						"targets says how many values a sample has");
+	static const char *const copies[] = { "memory.offload_limit", "memory.offload_bandwidth" };
+	for (size_t i = 0; i < sizeof copies / sizeof *copies && !config->memory.offload; i++) {
+		const struct yaml_node *node = config_node(root, copies[i]);
+		if (node && !set_aside(root, "memory.offload", node))
+			return yaml_fail_value(node, "has no effect with memory.offload: false; it belongs to true");
+	}
 	if (norms && config->optimizer.weight_decay <= 0 && !set_aside(root, "optimizer.weight_decay", norms))
 		return yaml_fail_value(norms, "has no effect with optimizer.weight_decay: 0; give a weight_decay above "
 					      "0, or leave it out");

@@ -56,7 +56,8 @@ static enum tarn_status read_integer(const struct config_key *key, const struct 
 
 static enum tarn_status read_bytes(const struct config_key *key, const struct yaml_node *node, uint64_t *out)
 {
-	bool budget = !strcmp(key->path, "memory.budget");
+	/* What must be more than 0 bounds something, and need not bound it. */
+	bool budget = key->low > 0;
 	if (budget && node->kind == YAML_SCALAR && !strcmp(node->text, "unlimited")) {
 		*out = UINT64_MAX;
 		return TARN_OK;
@@ -76,7 +77,7 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		return yaml_fail_value(node, "must be more than 0; write a size such as 24 MiB%s",
 				       budget ? ", or unlimited" : "");
 	bool bare = !node->text[strspn(node->text, "+0123456789 \t")];
-	if (!budget && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
+	if (!strcmp(key->path, "memory.workspace_cap") && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
 		return yaml_fail_value(node,
 				       "%llu bytes are too few for any fast kernel; did you mean %llu MiB? "
 				       "(write %llu B if not)",

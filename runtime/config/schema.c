@@ -89,6 +89,15 @@ const struct config_key config_schema[] = {
 	{ .path = "memory.in_place", BOOL(memory.in_place), .default_text = "true", .example = "false",
 	  .help = "Whether an op may write where an input that nobody needs any more lies. false: for comparisons with "
 		  "planners that cannot; it needs more memory and changes no result." },
+	{ .path = "memory.offload", BOOL(memory.offload), .default_text = "false", .example = "true",
+	  .help = "Activations and other tensors of a step may wait in host memory, beside the budget, where copying them "
+		  "out and back takes less time than computing them again, or where nothing else meets the budget. The "
+		  "results keep their bits." },
+	{ .path = "memory.offload_limit", BYTES(memory.offload_limit, 1), .default_text = "unlimited", .example = "4 GiB",
+	  .help = "The most host memory that offloaded tensors may take. Only with memory.offload: true." },
+	{ .path = "memory.offload_bandwidth", BYTES(memory.offload_bandwidth, 0), .default_text = "0", .example = "25 GB",
+	  .help = "Bytes a second that a copy between device and host moves, for the planner's estimate. 0: the driver's "
+		  "figure. Only with memory.offload: true." },
 
 	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
 	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "

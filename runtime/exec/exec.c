@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+_Static_assert(PLAN_COPY_SLOTS <= DRIVER_COPY_SLOTS, "a slot of a plan is a slot of every driver");
+
 static enum tarn_status bind_instruction(struct executor *executor, const struct program *program, uint32_t number,
 					 struct bound_instr **bound)
 {
@@ -14,6 +16,8 @@ static enum tarn_status bind_instruction(struct executor *executor, const struct
 	const struct instruction *instr = &program->instruction[number];
 	struct kernel *kernel;
 	struct kernel_info info;
+	if (instr->kind != INSTRUCTION_RUN)
+		return TARN_OK;
 	enum tarn_status st = device->ops->compile(device, &program->graph, instr->op, &kernel, &info);
 	if (st)
 		return st;
@@ -29,8 +33,18 @@ static enum tarn_status bind_instruction(struct executor *executor, const struct
 
 static uint32_t operand_count(const struct program *program, uint32_t number)
 {
+	if (program->instruction[number].kind != INSTRUCTION_RUN)
+		return 0;
 	const struct op *op = &program->graph.op[program->instruction[number].op];
 	return op->inputs + op->outputs;
+}
+
+/* A store counts as a read until its wait, a fetch as a write at its start: nothing is poisoned under a copy. */
+static bool copy_touches(const struct instruction *copy, bool writes, uint64_t offset, uint64_t bytes)
+{
+	bool wanted = writes ? copy->kind == INSTRUCTION_FETCH
+			     : copy->kind == INSTRUCTION_STORE || copy->kind == INSTRUCTION_STORE_WAIT;
+	return wanted && copy->offset < offset + bytes && offset < copy->offset + copy->bytes;
 }
 
 /* Does an input of instruction `number` (with `outputs`: an output or its workspace) touch the range? */
@@ -38,6 +52,8 @@ static bool touches(const struct program *program, uint32_t number, bool outputs
 {
 	const struct instruction *instr = &program->instruction[number];
 	const struct graph *graph = &program->graph;
+	if (instr->kind != INSTRUCTION_RUN)
+		return copy_touches(instr, outputs, offset, bytes);
 	uint32_t inputs = graph->op[instr->op].inputs;
 	uint32_t from = outputs ? inputs : 0, to = outputs ? operand_count(program, number) : inputs;
 	for (uint32_t k = from; k < to; k++) {
@@ -67,6 +83,7 @@ static enum tarn_status find_dead_ranges(struct executor *executor, uint32_t ind
 {
 	const struct program *program = &executor->plan->program[index];
 	uint32_t *first = HOST_ARRAY(arena, program->instructions + 1u, uint32_t);
+	/* A store's wait, and an op for each operand and its workspace. */
 	uint64_t *range =
 		HOST_ARRAY(arena, 2 * ((size_t)program->operand_offsets + program->instructions) + 1, uint64_t);
 	if (!first || !range)
@@ -75,6 +92,11 @@ static enum tarn_status find_dead_ranges(struct executor *executor, uint32_t ind
 	for (uint32_t number = 0; number < program->instructions; number++) {
 		const struct instruction *instr = &program->instruction[number];
 		first[number] = count;
+		if (instr->kind == INSTRUCTION_STORE_WAIT && dies(program, number, instr->offset, instr->bytes)) {
+			range[2 * count] = instr->offset;
+			range[2 * count + 1] = instr->bytes;
+			count++;
+		}
 		for (uint32_t k = 0; k < operand_count(program, number); k++) {
 			uint64_t offset = program->operand_offset[instr->first_operand + k];
 			uint64_t bytes = program->graph.tensor[op_inputs(&program->graph, instr->op)[k]].bytes;
@@ -107,6 +129,8 @@ enum tarn_status exec_open(struct executor *executor, const struct plan *plan, s
 	executor->device = device;
 	executor->poison = poison;
 	enum tarn_status st = device->ops->reserve(device, plan->arena_bytes, memory);
+	if (!st && plan->host_bytes)
+		st = device->ops->reserve_host(device, plan->host_bytes);
 	for (uint32_t i = 0; i < plan->programs && !st; i++) {
 		const struct program *program = &plan->program[i];
 		executor->instr[i] = HOST_ARRAY(arena, program->instructions, struct bound_instr *);
@@ -130,13 +154,28 @@ static enum tarn_status poison_after(struct executor *executor, uint32_t index, 
 	return st;
 }
 
+enum tarn_status exec_launch(struct executor *executor, uint32_t index, uint32_t number)
+{
+	struct device *device = executor->device;
+	const struct instruction *instr = &executor->plan->program[index].instruction[number];
+	switch (instr->kind) {
+	case INSTRUCTION_RUN:
+		return device->ops->launch(device, executor->instr[index][number]);
+	case INSTRUCTION_STORE:
+		return device->ops->store(device, instr->offset, instr->host_offset, instr->bytes, instr->slot);
+	case INSTRUCTION_FETCH:
+		return device->ops->fetch(device, instr->offset, instr->host_offset, instr->bytes, instr->slot);
+	default:
+		return device->ops->wait(device, instr->slot);
+	}
+}
+
 enum tarn_status exec_run(struct executor *executor, uint32_t index)
 {
 	struct device *device = executor->device;
-	struct bound_instr **instr = executor->instr[index];
 	uint32_t count = executor->plan->program[index].instructions;
 	for (uint32_t number = 0; number < count; number++) {
-		enum tarn_status st = device->ops->launch(device, instr[number]);
+		enum tarn_status st = exec_launch(executor, index, number);
 		if (!st && executor->poison)
 			st = poison_after(executor, index, number);
 		if (st)

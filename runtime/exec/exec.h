@@ -13,8 +13,8 @@
 struct executor {
 	const struct plan *plan;
 	struct device *device;
-	struct bound_instr **instr[PLAN_MAX_PROGRAMS];
-	uint32_t *poison_first[PLAN_MAX_PROGRAMS]; /* debug: ranges that die after an instruction */
+	struct bound_instr **instr[PLAN_MAX_PROGRAMS]; /* NULL for a copy */
+	uint32_t *poison_first[PLAN_MAX_PROGRAMS];     /* debug: ranges that die after an instruction */
 	uint64_t *poison_range[PLAN_MAX_PROGRAMS];
 	bool poison;
 };
@@ -35,6 +35,9 @@ enum tarn_status exec_rehearse(struct executor *executor);
 
 /* Initial values of parameters and state, from their init fields: `hash` as in hash_numbers.h, else Philox by seed. */
 enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed, struct host_arena *scratch);
+
+/* Launches one instruction of a program, or starts or waits for a copy. */
+enum tarn_status exec_launch(struct executor *executor, uint32_t index, uint32_t number);
 
 /* Runs program `index` once and waits for it. */
 enum tarn_status exec_run(struct executor *executor, uint32_t index);

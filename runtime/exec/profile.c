@@ -41,7 +41,7 @@ static enum tarn_status run_rounds(struct executor *executor, uint32_t index, ui
 	for (uint32_t round = 0; round < rounds; round++)
 		for (uint32_t number = 0; number < count; number++) {
 			uint64_t start = now_ns();
-			enum tarn_status st = device->ops->launch(device, executor->instr[index][number]);
+			enum tarn_status st = exec_launch(executor, index, number);
 			if (!st)
 				st = device->ops->synchronize(device);
 			if (st)
@@ -54,18 +54,19 @@ static enum tarn_status run_rounds(struct executor *executor, uint32_t index, ui
 /* Instructions of one signature: the median of all their runs. Sorted by signature, each once; returns how many. */
 static uint32_t gather(const struct program *program, uint32_t rounds, uint64_t *time, struct measured *out)
 {
-	uint32_t distinct = 0;
+	uint32_t distinct = 0, runs = 0;
 	for (uint32_t number = 0; number < program->instructions; number++) {
 		uint64_t *own = time + (size_t)number * rounds;
 		qsort(own, rounds, sizeof *own, compare_times);
-		op_signature(&program->graph, program->instruction[number].op, out[number].signature);
-		out[number].ns = own[rounds / 2];
+		if (program->instruction[number].kind != INSTRUCTION_RUN)
+			continue;
+		op_signature(&program->graph, program->instruction[number].op, out[runs].signature);
+		out[runs++].ns = own[rounds / 2];
 	}
-	qsort(out, program->instructions, sizeof *out, compare_signatures);
-	for (uint32_t first = 0, last; first < program->instructions; first = last) {
+	qsort(out, runs, sizeof *out, compare_signatures);
+	for (uint32_t first = 0, last; first < runs; first = last) {
 		uint64_t sum = 0;
-		for (last = first; last < program->instructions && !strcmp(out[first].signature, out[last].signature);
-		     last++)
+		for (last = first; last < runs && !strcmp(out[first].signature, out[last].signature); last++)
 			sum += out[last].ns;
 		uint64_t mean = sum / (last - first);
 		out[distinct] = out[first];

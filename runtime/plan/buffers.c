@@ -38,7 +38,7 @@ static uint32_t kind_of(const struct finder *f, uint32_t op, uint32_t tensor)
 	return f->program->graph.tensor[tensor].role == ROLE_GRADIENT ? BUFFER_GRADIENT : BUFFER_ACTIVATION;
 }
 
-static void write_output(struct finder *f, uint32_t step, uint32_t op, uint32_t tensor, uint64_t offset)
+static void write_output(struct finder *f, uint32_t step, uint32_t op, uint32_t tensor, uint64_t offset, uint32_t kind)
 {
 	struct plan_buffer buffer = { .offset = offset,
 				      .bytes = bytes_align(f->program->graph.tensor[tensor].bytes),
@@ -46,16 +46,31 @@ static void write_output(struct finder *f, uint32_t step, uint32_t op, uint32_t 
 				      .end = step + 1,
 				      .tensor = tensor,
 				      .op = op,
-				      .kind = kind_of(f, op, tensor) };
+				      .kind = kind };
 	uint32_t b = add(f, buffer);
 	f->older[b] = f->newest[tensor];
 	f->newest[tensor] = b;
+}
+
+/* A store reads until its wait; a fetch makes another instance. */
+static void walk_copy(struct finder *f, uint32_t step, const struct instruction *copy)
+{
+	struct plan_buffer *read = instance_at(f, copy->tensor, copy->offset);
+	if (copy->kind == INSTRUCTION_FETCH)
+		write_output(f, step, f->program->graph.tensor[copy->tensor].producer, copy->tensor, copy->offset,
+			     BUFFER_FETCHED);
+	else if (read)
+		read->end = step + 1;
 }
 
 static void walk_step(struct finder *f, uint32_t step)
 {
 	const struct graph *graph = &f->program->graph;
 	const struct instruction *instruction = &f->program->instruction[step];
+	if (instruction->kind != INSTRUCTION_RUN) {
+		walk_copy(f, step, instruction);
+		return;
+	}
 	const struct op *op = &graph->op[instruction->op];
 	const uint32_t *tensor = graph->operand + op->first_operand;
 	const uint64_t *offset = f->program->operand_offset + instruction->first_operand;
@@ -69,7 +84,8 @@ static void walk_step(struct finder *f, uint32_t step)
 	}
 	for (uint32_t k = op->inputs; k < op->inputs + op->outputs; k++)
 		if (is_transient(graph, tensor[k]))
-			write_output(f, step, instruction->op, tensor[k], offset[k]);
+			write_output(f, step, instruction->op, tensor[k], offset[k],
+				     kind_of(f, instruction->op, tensor[k]));
 	if (instruction->workspace_bytes)
 		add(f, (struct plan_buffer){ .offset = instruction->workspace_offset,
 					     .bytes = bytes_align(instruction->workspace_bytes),
@@ -111,7 +127,8 @@ enum tarn_status plan_buffers_find(const struct plan *plan, const struct program
 	const struct graph *graph = &program->graph;
 	size_t most = plan->persistents + (size_t)program->instructions;
 	for (uint32_t i = 0; i < program->instructions; i++)
-		most += graph->op[program->instruction[i].op].outputs;
+		if (program->instruction[i].kind == INSTRUCTION_RUN)
+			most += graph->op[program->instruction[i].op].outputs;
 	*out = (struct plan_buffers){ .buffer = HOST_ARRAY(arena, most, struct plan_buffer) };
 	out->live_bytes = HOST_ARRAY(arena, (size_t)program->instructions + 1, uint64_t);
 	f.newest = HOST_ARRAY(arena, graph->tensors, uint32_t);

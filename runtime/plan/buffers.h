@@ -2,8 +2,8 @@
  * buffers.h - a program's memory over time, derived from its instructions: what lies where, from when to when.
  *
  * For drawings and listings. A transient buffer lives from the instruction that writes it to the last one that reads
- * it; one that takes over the place of an input begins where that ends. Sizes are bytes, padded to TARN_ALIGNMENT.
- * Reads that find nothing (the plan was not verified) are passed over.
+ * it or waits for its store; one that takes over the place of an input begins where that ends. Sizes are bytes, padded
+ * to TARN_ALIGNMENT. Reads that find nothing (the plan was not verified) are passed over.
  */
 #ifndef TARN_PLAN_BUFFERS_H
 #define TARN_PLAN_BUFFERS_H
@@ -15,6 +15,7 @@ enum plan_buffer_kind {
 	BUFFER_ACTIVATION,
 	BUFFER_GRADIENT,
 	BUFFER_RECOMPUTED, /* made by an op that had run before */
+	BUFFER_FETCHED,    /* brought back from the host region */
 	BUFFER_WORKSPACE,
 	BUFFER_KINDS
 };
@@ -23,7 +24,7 @@ struct plan_buffer {
 	uint64_t offset, bytes;
 	uint32_t first, end; /* instructions, half-open */
 	uint32_t tensor; /* in the program's graph; of a persistent one in program 0's; TENSOR_NONE for a workspace */
-	uint32_t op;     /* that writes it; OP_NONE for a persistent tensor */
+	uint32_t op;     /* that writes it; OP_NONE for a persistent tensor; of a fetched one, that wrote it first */
 	uint32_t kind;
 };
 

@@ -55,7 +55,7 @@ static const struct {
 } kinds[BUFFER_KINDS] = {
 	[BUFFER_PERSISTENT] = { "persistent", "persistent" }, [BUFFER_ACTIVATION] = { "activation", "activation" },
 	[BUFFER_GRADIENT] = { "gradient", "gradient" },       [BUFFER_RECOMPUTED] = { "recomputed", "recomputed" },
-	[BUFFER_WORKSPACE] = { "workspace", "workspace" },
+	[BUFFER_FETCHED] = { "fetched", "fetched" },          [BUFFER_WORKSPACE] = { "workspace", "workspace" },
 };
 
 static const char style[] =
@@ -66,7 +66,8 @@ static const char style[] =
 	".axis{font-size:13px;fill:#475569}.tick{font-size:12px;fill:#64748b}.right{text-anchor:end}"
 	".middle{text-anchor:middle}\n"
 	".grid{stroke:#e2e8f0;stroke-width:1}.legend{font-size:13px}\n"
-	".persistent{fill:#94a3b8}.activation{fill:#60a5fa}.gradient{fill:#fb923c}.recomputed{fill:#2dbd8c}"
+	".persistent{fill:#94a3b8}.activation{fill:#60a5fa}.gradient{fill:#fb923c}.recomputed{fill:#2dbd8c}.fetched{"
+	"fill:#c084fc}"
 	".workspace{fill:#c084fc}\n"
 	".b{stroke:#ffffff;stroke-width:.7}.b:hover{stroke:#0f172a;stroke-width:1.5}\n"
 	".name{font-size:10px;fill:#0f172a;pointer-events:none;paint-order:stroke;stroke:#ffffff;stroke-width:3;"
@@ -243,15 +244,22 @@ static void draw_phase_legend(const struct drawing *d)
 	}
 }
 
+/* A copy belongs to the phase around it. */
+static uint32_t phase_of(const struct program *program, uint32_t i, uint32_t before)
+{
+	const struct instruction *instruction = &program->instruction[i];
+	return instruction->kind == INSTRUCTION_RUN ? program->graph.op[instruction->op].phase : before;
+}
+
 /* A strip under the plot: which phase each instruction belongs to; equal neighbours are one box. */
 static void draw_phases(const struct drawing *d)
 {
 	const struct program *program = d->program;
 	double y = TOP + PLOT_HEIGHT + 4;
-	for (uint32_t i = 0, end; i < program->instructions; i = end) {
-		uint32_t phase = program->graph.op[program->instruction[i].op].phase;
+	for (uint32_t i = 0, end, phase = PHASE_FORWARD; i < program->instructions; i = end) {
+		phase = phase_of(program, i, phase);
 		for (end = i + 1; end < program->instructions; end++)
-			if (program->graph.op[program->instruction[end].op].phase != phase)
+			if (phase_of(program, end, phase) != phase)
 				break;
 		double x = x_of(d, i), width = x_of(d, end) - x;
 		char classes[16];
@@ -445,9 +453,12 @@ static void draw_peak(const struct drawing *d)
 	uint32_t step = d->buffers.peak_instruction;
 	double x = peak_x(d), y = y_of(d, (double)d->buffers.peak_bytes), top = tag_top(d, y);
 	char text[SVG_SHORT + 80], bytes[BYTES_TEXT], name[SVG_SHORT];
+	const struct instruction *peak = &d->program->instruction[step];
 	snprintf(text, sizeof text, "peak %s at instruction %u, %s",
 		 bytes_format(d->buffers.peak_bytes, bytes, sizeof bytes), step,
-		 svg_shorten(op_name(&d->program->graph, d->program->instruction[step].op), TAG_CHARACTERS, name));
+		 svg_shorten(peak->kind == INSTRUCTION_RUN ? op_name(&d->program->graph, peak->op)
+							   : tensor_name(&d->program->graph, peak->tensor),
+			     TAG_CHARACTERS, name));
 	double width = TAG_CHARACTER * (double)svg_length(text) + 18;
 	/* 190 pixels at the other end belong to the budget's text; a long tag stands above its point instead. */
 	double left =

@@ -63,7 +63,7 @@ static int by_size(const void *a, const void *b, void *buffers)
 
 static enum tarn_status find_live(struct plan_explanation *e, struct host_arena *arena)
 {
-	uint32_t step = e->buffers.peak_instruction;
+	uint32_t step = plan_peak_run(e);
 	e->live = HOST_ARRAY(arena, e->buffers.count, struct plan_live);
 	if (!e->live)
 		return TARN_ENOMEM;
@@ -86,7 +86,8 @@ static enum tarn_status find_kept(struct plan_explanation *e, struct host_arena 
 	const struct program *program = e->program;
 	uint32_t first = 0;
 	while (first < program->instructions &&
-	       program->graph.op[program->instruction[first].op].phase == PHASE_FORWARD)
+	       (program->instruction[first].kind != INSTRUCTION_RUN ||
+		program->graph.op[program->instruction[first].op].phase == PHASE_FORWARD))
 		first++;
 	e->kept = HOST_ARRAY(arena, e->buffers.count, uint32_t);
 	if (!e->kept)
@@ -116,7 +117,7 @@ static enum tarn_status find_again(struct plan_explanation *e, struct host_arena
 	if (!runs || !e->again)
 		return TARN_ENOMEM;
 	for (uint32_t i = 0; i < program->instructions; i++)
-		runs[program->instruction[i].op]++;
+		runs[program->instruction[i].op] += program->instruction[i].kind == INSTRUCTION_RUN;
 	for (uint32_t op = 0; op < program->graph.ops; op++)
 		if (runs[op] > 1)
 			e->again[e->agains++] =
@@ -136,7 +137,8 @@ static enum tarn_status find_in_place(struct plan_explanation *e, struct host_ar
 		const struct op *op = &graph->op[program->instruction[i].op];
 		const uint32_t *tensor = graph->operand + op->first_operand;
 		const uint64_t *offset = program->operand_offset + program->instruction[i].first_operand;
-		if (!op->outputs || !is_transient(graph, tensor[op->inputs]))
+		if (program->instruction[i].kind != INSTRUCTION_RUN || !op->outputs ||
+		    !is_transient(graph, tensor[op->inputs]))
 			continue;
 		for (uint32_t k = 0; k < op->inputs; k++) {
 			if (!is_transient(graph, tensor[k]) || offset[k] != offset[op->inputs])
@@ -159,7 +161,8 @@ static enum tarn_status find_views(struct plan_explanation *e, struct host_arena
 		return TARN_ENOMEM;
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		uint32_t op = program->instruction[i].op;
-		for (uint32_t k = 0; k < graph->op[op].inputs; k++)
+		bool runs = program->instruction[i].kind == INSTRUCTION_RUN;
+		for (uint32_t k = 0; runs && k < graph->op[op].inputs; k++)
 			read[op_inputs(graph, op)[k]] = true;
 	}
 	for (uint32_t t = 0; t < graph->tensors; t++) {
@@ -170,6 +173,14 @@ static enum tarn_status find_views(struct plan_explanation *e, struct host_arena
 		e->view_bytes += bytes_align(graph->tensor[t].bytes);
 	}
 	return TARN_OK;
+}
+
+uint32_t plan_peak_run(const struct plan_explanation *e)
+{
+	uint32_t step = e->buffers.peak_instruction;
+	while (step + 1 < e->program->instructions && e->program->instruction[step].kind != INSTRUCTION_RUN)
+		step++;
+	return step;
 }
 
 enum tarn_status plan_explain(const struct plan *plan, const struct program *program, struct host_arena *arena,
@@ -191,7 +202,7 @@ enum tarn_status plan_explain(const struct plan *plan, const struct program *pro
 void plan_peak_sentence(const struct plan_explanation *e, uint32_t most, char *text, size_t size)
 {
 	char bytes[BYTES_TEXT];
-	uint32_t op = e->program->instruction[e->buffers.peak_instruction].op, shown = 0;
+	uint32_t op = e->program->instruction[plan_peak_run(e)].op, shown = 0;
 	size_t used =
 		(size_t)snprintf(text, size, "the peak is at %s (%s): %s of parameters and other persistent tensors",
 				 op_name(&e->program->graph, op), op_row(e->program->graph.op[op].kind)->name,

@@ -68,6 +68,9 @@ struct plan_explanation {
 	uint64_t view_bytes;
 };
 
+/* The run of an op at the peak: a copy makes room for one. */
+uint32_t plan_peak_run(const struct plan_explanation *explanation);
+
 enum tarn_status plan_explain(const struct plan *plan, const struct program *program, struct host_arena *arena,
 			      struct plan_explanation *out);
 

@@ -19,7 +19,8 @@ static const char *op_kind(const struct plan_explanation *e, uint32_t op)
 static bool ran_before(const struct program *program, uint32_t step)
 {
 	for (uint32_t i = 0; i < step; i++)
-		if (program->instruction[i].op == program->instruction[step].op)
+		if (program->instruction[i].kind == INSTRUCTION_RUN &&
+		    program->instruction[i].op == program->instruction[step].op)
 			return true;
 	return false;
 }
@@ -54,7 +55,7 @@ static void print_buffer(const struct plan_explanation *e, uint32_t b, const cha
 static void print_peak(const struct plan_explanation *e, FILE *out)
 {
 	const struct program *program = e->program;
-	uint32_t step = e->buffers.peak_instruction, op = program->instruction[step].op, shown = 0, others = 0;
+	uint32_t step = plan_peak_run(e), op = program->instruction[step].op, shown = 0, others = 0;
 	char bytes[BYTES_TEXT];
 	const char *between = "";
 	fprintf(out, "The peak, %s, is at instruction %u of %u of the %s step: %s (%s, %s)%s.\n  In memory then: ",
@@ -204,7 +205,7 @@ static void json_op(const struct plan_explanation *e, uint32_t op, FILE *out)
 
 static void json_peak(const struct plan_explanation *e, FILE *out)
 {
-	uint32_t step = e->buffers.peak_instruction;
+	uint32_t step = plan_peak_run(e);
 	fprintf(out,
 		"\"peak\": {\"program\": \"%s\", \"bytes\": %" PRIu64 ", \"instruction\": %u, \"instructions\": %u, ",
 		program_name(e->program->kind), e->buffers.peak_bytes, step, e->program->instructions);

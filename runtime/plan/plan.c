@@ -133,6 +133,8 @@ static void fill_header(const struct plan *plan, const struct section_list *list
 	header->min_budget_bytes = plan->min_budget_bytes;
 	header->persistent_bytes = plan->persistent_bytes;
 	header->arena_bytes = plan->arena_bytes;
+	header->host_bytes = plan->host_bytes;
+	header->copy_bandwidth = plan->copy_bandwidth;
 	header->programs = plan->programs;
 	header->persistents = plan->persistents;
 	header->threads = plan->threads;
@@ -248,6 +250,21 @@ uint64_t plan_parameter_count(const struct plan *plan)
 		if (plan->persistent[i].role == ROLE_PARAMETER)
 			count += plan->persistent[i].bytes / dtype_bytes(plan->persistent[i].dtype);
 	return count;
+}
+
+uint64_t program_copied_bytes(const struct program *program, enum instruction_kind kind)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < program->instructions; i++)
+		if (program->instruction[i].kind == (uint32_t)kind)
+			bytes += program->instruction[i].bytes;
+	return bytes;
+}
+
+const char *instruction_name(uint32_t kind)
+{
+	static const char *const name[INSTRUCTION_KINDS] = { "run", "store", "store_wait", "fetch", "fetch_wait" };
+	return kind < INSTRUCTION_KINDS ? name[kind] : "unknown instruction";
 }
 
 const char *program_name(uint32_t kind)

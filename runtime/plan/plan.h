@@ -5,6 +5,10 @@
  * evaluation, and evaluation of its last partial batch. Persistent tensors have one offset for all of them, below
  * `persistent_bytes`; transient operands lie above, each program in its own way.
  *
+ * Most instructions run an op. With offload, others copy transient tensors to a region of host memory and back, beside
+ * the ops: a copy is started, and later waited for. Between a store and its wait the source may be read, not written;
+ * between a fetch and its wait the target may be neither.
+ *
  * File: struct plan_header; then sections, each 64-byte aligned, zero padded, little-endian, in the order of enum
  * plan_section; all counts and offsets are checked when it is loaded, nothing is trusted. A plan file can be mapped
  * and run without the planner and without YAML. Graph arrays are stored as the structs of graph.h.
@@ -24,15 +28,35 @@
 #define PLAN_MAGIC "TARNPLAN"
 #define PLAN_VERSION 2u
 #define PLAN_MAX_PROGRAMS 4u
+/* Copies that may be in flight at the same time: what a driver keeps an event for (DRIVER_COPY_SLOTS). */
+#define PLAN_COPY_SLOTS 64u
 
 enum program_kind { PROGRAM_TRAIN, PROGRAM_TRAIN_LAST, PROGRAM_EVALUATE, PROGRAM_EVALUATE_LAST };
 
-/* One run of an op. Operand k (inputs, then outputs, as in the graph) lies at operand_offset[first_operand + k]. */
+enum instruction_kind {
+	INSTRUCTION_RUN,        /* an op */
+	INSTRUCTION_STORE,      /* starts a copy from the arena to the host region */
+	INSTRUCTION_STORE_WAIT, /* it is complete: its place in the arena may be reused */
+	INSTRUCTION_FETCH,      /* starts a copy from the host region to a place in the arena where nothing lives */
+	INSTRUCTION_FETCH_WAIT, /* it is complete: the tensor may be read */
+	INSTRUCTION_KINDS
+};
+
+/*
+ * A run of an op: operand k (inputs, then outputs, as in the graph) lies at operand_offset[first_operand + k]. Or a copy
+ * of a tensor, or its wait, which repeats all fields of the copy. Fields of the other sort are zero.
+ */
 struct instruction {
+	uint32_t kind; /* enum instruction_kind */
 	uint32_t op;
 	uint32_t first_operand;
+	uint32_t tensor;           /* transient, with memory of its own */
 	uint64_t workspace_offset; /* bytes in the arena; 0 with workspace_bytes 0 */
 	uint64_t workspace_bytes;
+	uint64_t offset, host_offset; /* bytes in the arena, in the host region */
+	uint64_t bytes;               /* of the tensor, without padding */
+	uint32_t slot;                /* names the copy while it is in flight; below PLAN_COPY_SLOTS */
+	uint32_t reserved;
 };
 
 /* A tensor that lives for the whole run. */
@@ -80,6 +104,8 @@ struct plan {
 	uint64_t min_budget_bytes;
 	uint64_t persistent_bytes; /* bottom part of the arena */
 	uint64_t arena_bytes;      /* largest height of all programs */
+	uint64_t host_bytes;       /* size of the host region; 0: nothing is offloaded */
+	uint64_t copy_bandwidth;   /* bytes a second that copies were planned with; 0 with host_bytes 0 */
 	uint64_t plan_checksum;    /* filled by plan_seal and plan_load */
 	uint32_t strategy;
 	/* Owned by plan_load: the mapping that everything above points into. */
@@ -107,6 +133,9 @@ uint64_t plan_none_peak_bytes(const struct plan *plan);
 /* Program by kind; NULL when the plan has none. */
 const struct program *plan_program(const struct plan *plan, enum program_kind kind);
 uint64_t plan_parameter_count(const struct plan *plan);
+/* Bytes that the copies of one kind (STORE or FETCH) move in a run of the program. */
+uint64_t program_copied_bytes(const struct program *program, enum instruction_kind kind);
+const char *instruction_name(uint32_t kind);
 const char *program_name(uint32_t kind);
 
 #endif

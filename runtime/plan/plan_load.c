@@ -124,6 +124,9 @@ static enum tarn_status check_header(const struct plan_header *header, size_t by
 	if (header->arena_bytes > UINT64_MAX - TARN_ALIGNMENT || header->persistent_bytes > header->arena_bytes)
 		return BAD("persistent part of %" PRIu64 " bytes in an arena of %" PRIu64, header->persistent_bytes,
 			   header->arena_bytes);
+	if (header->host_bytes > UINT64_MAX - TARN_ALIGNMENT || !header->host_bytes != !header->copy_bandwidth)
+		return BAD("host region of %" PRIu64 " bytes, copies of %" PRIu64 " bytes a second", header->host_bytes,
+			   header->copy_bandwidth);
 	if (!all_zero(header->reserved, sizeof header->reserved))
 		return BAD("reserved bytes of the header are not zero");
 	return TARN_OK;
@@ -313,10 +316,44 @@ static bool inside_arena(const struct plan *plan, uint64_t offset, uint64_t byte
 	return offset % TARN_ALIGNMENT == 0 && padded <= plan->arena_bytes && offset <= plan->arena_bytes - padded;
 }
 
-static enum tarn_status check_instruction(const struct plan *plan, const struct program *program, uint32_t i)
+static bool inside_host_region(const struct plan *plan, uint64_t offset, uint64_t bytes)
+{
+	uint64_t padded = bytes_align(bytes);
+	return offset % TARN_ALIGNMENT == 0 && padded <= plan->host_bytes && offset <= plan->host_bytes - padded;
+}
+
+static enum tarn_status check_copy(const struct plan *plan, const struct program *program, uint32_t i)
+{
+	const struct graph *graph = &program->graph;
+	const struct instruction *copy = &program->instruction[i];
+	const char *name = instruction_name(copy->kind);
+	if (copy->op || copy->first_operand || copy->workspace_offset || copy->workspace_bytes)
+		return BAD("instruction %u (%s): a copy has no op, operands or workspace", i, name);
+	if (copy->tensor >= graph->tensors)
+		return BAD("instruction %u (%s): tensor %u of %u", i, name, copy->tensor, graph->tensors);
+	if (copy->bytes != graph->tensor[copy->tensor].bytes)
+		return BAD("instruction %u (%s): %" PRIu64 " bytes of a tensor that has %" PRIu64, i, name, copy->bytes,
+			   graph->tensor[copy->tensor].bytes);
+	if (!inside_arena(plan, copy->offset, copy->bytes))
+		return BAD("instruction %u (%s): %" PRIu64 " bytes at %" PRIu64
+			   " are not aligned or not inside the arena of %" PRIu64,
+			   i, name, copy->bytes, copy->offset, plan->arena_bytes);
+	if (!inside_host_region(plan, copy->host_offset, copy->bytes))
+		return BAD("instruction %u (%s): %" PRIu64 " bytes at %" PRIu64
+			   " are not aligned or not inside the host region of %" PRIu64,
+			   i, name, copy->bytes, copy->host_offset, plan->host_bytes);
+	if (copy->slot >= PLAN_COPY_SLOTS)
+		return BAD("instruction %u (%s): slot %u of %u", i, name, copy->slot, PLAN_COPY_SLOTS);
+	return TARN_OK;
+}
+
+static enum tarn_status check_run(const struct plan *plan, const struct program *program, uint32_t i)
 {
 	const struct graph *graph = &program->graph;
 	const struct instruction *instruction = &program->instruction[i];
+	if (instruction->tensor || instruction->offset || instruction->host_offset || instruction->bytes ||
+	    instruction->slot)
+		return BAD("instruction %u: a run of an op copies nothing", i);
 	if (instruction->op >= graph->ops)
 		return BAD("instruction %u: op %u of %u", i, instruction->op, graph->ops);
 	const struct op *op = &graph->op[instruction->op];
@@ -341,6 +378,14 @@ static enum tarn_status check_instruction(const struct plan *plan, const struct 
 			   " is not aligned or not inside the arena of %" PRIu64,
 			   i, instruction->workspace_bytes, instruction->workspace_offset, plan->arena_bytes);
 	return TARN_OK;
+}
+
+static enum tarn_status check_instruction(const struct plan *plan, const struct program *program, uint32_t i)
+{
+	const struct instruction *instruction = &program->instruction[i];
+	if (instruction->kind >= INSTRUCTION_KINDS || instruction->reserved)
+		return BAD("instruction %u: kind %u or its reserved bytes are not valid", i, instruction->kind);
+	return instruction->kind == INSTRUCTION_RUN ? check_run(plan, program, i) : check_copy(plan, program, i);
 }
 
 static enum tarn_status check_program(const struct plan *plan, const struct program *program)
@@ -399,6 +444,8 @@ static enum tarn_status take_plan(const uint8_t *data, struct plan *plan)
 	plan->min_budget_bytes = header->min_budget_bytes;
 	plan->persistent_bytes = header->persistent_bytes;
 	plan->arena_bytes = header->arena_bytes;
+	plan->host_bytes = header->host_bytes;
+	plan->copy_bandwidth = header->copy_bandwidth;
 	plan->strategy = header->strategy;
 	plan->plan_checksum = header->plan_checksum;
 	for (uint32_t p = 0; !st && p < plan->programs; p++)

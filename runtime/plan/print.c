@@ -14,6 +14,8 @@ static void print_header(const struct plan *plan, FILE *out)
 		bytes_format(plan->min_budget_bytes, least, sizeof least));
 	fprintf(out, "  arena       %s, persistent part %s\n", bytes_format(plan->arena_bytes, arena, sizeof arena),
 		bytes_format(plan->persistent_bytes, persistent, sizeof persistent));
+	if (plan->host_bytes)
+		fprintf(out, "  host region %s\n", bytes_format(plan->host_bytes, arena, sizeof arena));
 	fprintf(out, "  parameters  %" PRIu64 "\n", plan_parameter_count(plan));
 }
 
@@ -32,11 +34,25 @@ static void print_persistents(const struct plan *plan, FILE *out)
 	}
 }
 
+/* "  12  store relu1@4096 -> host@0, 65536 bytes, slot 3" */
+static void print_copy(const struct program *program, uint32_t i, FILE *out)
+{
+	const struct instruction *copy = &program->instruction[i];
+	bool fetch = copy->kind == INSTRUCTION_FETCH || copy->kind == INSTRUCTION_FETCH_WAIT;
+	fprintf(out, "  %5u   %s %s@%" PRIu64 " %s host@%" PRIu64 ", %" PRIu64 " bytes, slot %u\n", i,
+		instruction_name(copy->kind), tensor_name(&program->graph, copy->tensor), copy->offset,
+		fetch ? "<-" : "->", copy->host_offset, copy->bytes, copy->slot);
+}
+
 /* "  12  conv1: conv2d (x@0, w@64) -> y@4096, workspace 256@8192" */
 static void print_instruction(const struct program *program, uint32_t i, bool again, FILE *out)
 {
 	const struct graph *graph = &program->graph;
 	const struct instruction *instruction = &program->instruction[i];
+	if (instruction->kind != INSTRUCTION_RUN) {
+		print_copy(program, i, out);
+		return;
+	}
 	const struct op *op = &graph->op[instruction->op];
 	const uint32_t *tensor = graph->operand + op->first_operand;
 	const uint64_t *offset = program->operand_offset + instruction->first_operand;
@@ -60,7 +76,8 @@ static void print_instruction(const struct program *program, uint32_t i, bool ag
 static bool ran_before(const struct program *program, uint32_t i)
 {
 	for (uint32_t k = 0; k < i; k++)
-		if (program->instruction[k].op == program->instruction[i].op)
+		if (program->instruction[k].kind == INSTRUCTION_RUN &&
+		    program->instruction[k].op == program->instruction[i].op)
 			return true;
 	return false;
 }

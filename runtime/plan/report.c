@@ -21,6 +21,8 @@ void plan_report_fill(const struct plan *plan, struct plan_report *report)
 	report->gap = 0.0;
 	if (train->time_bound_ns && train->time_ns > train->time_bound_ns)
 		report->gap = (double)train->time_ns / (double)train->time_bound_ns - 1.0;
+	report->stored_bytes = program_copied_bytes(train, INSTRUCTION_STORE);
+	report->fetched_bytes = program_copied_bytes(train, INSTRUCTION_FETCH);
 	report->overhead = 0.0;
 	if (train->base_time_ns && train->time_ns > train->base_time_ns)
 		report->overhead = (double)(train->time_ns - train->base_time_ns) / (double)train->base_time_ns;
@@ -33,10 +35,11 @@ static uint32_t extra_runs(const struct program *program, uint32_t kind)
 	uint32_t runs = 0, distinct = 0;
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		uint32_t op = program->instruction[i].op, earlier = 0;
-		if (graph->op[op].kind != kind)
+		if (program->instruction[i].kind != INSTRUCTION_RUN || graph->op[op].kind != kind)
 			continue;
 		runs++;
-		while (earlier < i && program->instruction[earlier].op != op)
+		while (earlier < i && (program->instruction[earlier].kind != INSTRUCTION_RUN ||
+				       program->instruction[earlier].op != op))
 			earlier++;
 		distinct += earlier == i;
 	}

@@ -13,6 +13,7 @@ struct plan_report {
 	uint64_t min_budget_bytes;
 	uint64_t parameter_count;
 	uint32_t recomputed_ops; /* extra runs in a training step */
+	uint64_t stored_bytes, fetched_bytes; /* that a training step moves to the host region and back */
 	double overhead;         /* extra compute time / compute time of a training step, as estimated */
 	double plan_ms;          /* CPU ms of graphs, schedules, packing and verification; 0 for a loaded plan */
 	double pack_ms;          /* the part of it that packing took */

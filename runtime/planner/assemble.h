@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 #include "planner/graph_problem.h"
-#include "planner/planner.h"
+#include "planner/offload.h"
 
 /*
  * The persistent tensors of all programs, by name, each at a fixed offset from 0 up, in program 0's order; bytes are
@@ -15,9 +15,12 @@
  */
 enum tarn_status assemble_persistent(struct plan *plan, struct host_arena *arena);
 
-/* Fills the instructions, offsets and figures of `program` from the planner's result. plan->persistent is ready. */
+/*
+ * Fills the instructions, offsets and figures of `program` from the planner's result, copies included. plan->persistent
+ * is ready.
+ */
 enum tarn_status assemble_program(const struct plan *plan, const struct graph_problem *problem,
-				  const struct planner_result *result, struct host_arena *arena,
-				  struct program *program);
+				  const struct planner_result *result, const struct offload_result *offload,
+				  struct host_arena *arena, struct program *program);
 
 #endif

@@ -3,6 +3,9 @@
 
 #include <inttypes.h>
 
+/* Eleven days: no copy is planned to take longer, so that sums of times stay below 2^64. */
+#define LONGEST_COPY_NS 1e15
+
 uint32_t needs_producer(const struct needs *n, uint32_t op, uint32_t k)
 {
 	uint32_t root = n->subject->root[op_inputs(n->graph, op)[k]];
@@ -56,20 +59,47 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 	return b;
 }
 
+/* When the ops so far are done, and the copies. */
+struct streams {
+	uint64_t now, copies_end;
+	uint64_t end[PLAN_COPY_SLOTS];
+	uint32_t copies;
+};
+
+/* The replay has shown that slots are used in turn. */
+static void follow_copy(const struct plan *plan, struct streams *s, const struct instruction *copy)
+{
+	if (copy->kind == INSTRUCTION_STORE_WAIT || copy->kind == INSTRUCTION_FETCH_WAIT) {
+		if (s->end[copy->slot] > s->now)
+			s->now = s->end[copy->slot];
+		return;
+	}
+	double ns = plan->copy_bandwidth ? (double)bytes_align(copy->bytes) * 1e9 / (double)plan->copy_bandwidth : 0;
+	uint64_t begin = s->copies_end > s->now ? s->copies_end : s->now;
+	s->copies_end = begin + (ns < LONGEST_COPY_NS ? (uint64_t)ns : (uint64_t)LONGEST_COPY_NS);
+	s->end[copy->slot] = s->copies_end;
+	s->copies++;
+}
+
 /* The replay has shown that a needed op runs: what an effect reads was there. */
 static enum tarn_status check_time(struct needs *n, struct host_arena *scratch)
 {
 	const struct program *program = n->subject->program;
 	bool *ran = HOST_ARRAY(scratch, n->graph->ops, bool);
-	uint64_t time = 0, once = 0;
+	uint64_t once = 0;
 	uint32_t again = 0;
 	bool fits = true;
 	if (!ran)
 		return TARN_ENOMEM;
+	struct streams streams = { .now = 0 };
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		const struct instruction *instruction = &program->instruction[i];
+		if (instruction->kind != INSTRUCTION_RUN) {
+			follow_copy(n->subject->plan, &streams, instruction);
+			continue;
+		}
 		uint64_t cost = program->cost_ns[instruction->op];
-		fits &= bytes_add(time, cost, &time);
+		fits &= bytes_add(streams.now, cost, &streams.now);
 		if (!ran[instruction->op])
 			once += cost;
 		again += ran[instruction->op];
@@ -77,6 +107,10 @@ static enum tarn_status check_time(struct needs *n, struct host_arena *scratch)
 		if (instruction->workspace_bytes < n->workspace[instruction->op])
 			n->workspace[instruction->op] = instruction->workspace_bytes;
 	}
+	uint64_t time = streams.now;
+	if (streams.copies && program->proof_terms)
+		return verify_refuse(n->subject, "a bound of time is proved without copies, and there are %u",
+				     streams.copies);
 	if (!fits || time != program->time_ns || once != program->base_time_ns)
 		return verify_refuse(n->subject,
 				     "the instructions take %" PRIu64 " ns, each op once %" PRIu64

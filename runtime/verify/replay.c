@@ -20,10 +20,18 @@ struct range {
 	uint64_t first, end;
 };
 
+/* A copy that was started and not yet waited for. */
+struct flight {
+	const struct instruction *start; /* NULL: the slot is free */
+	uint32_t buffer;                 /* in the arena, of what is copied */
+};
+
 struct replay {
 	const struct subject *subject;
 	const struct graph *graph;
-	struct arena_map map;
+	struct arena_map map, host; /* what lies in the arena; in the host region */
+	struct flight flight[PLAN_COPY_SLOTS];
+	uint32_t flights;
 	struct live_buffer *buffer;
 	uint32_t buffers;
 	uint32_t *runs;    /* [ops]: so far */
@@ -76,6 +84,25 @@ static bool inside_arena(const struct replay *r, uint64_t offset, uint64_t bytes
 	uint64_t arena = r->subject->plan->arena_bytes;
 	return offset % TARN_ALIGNMENT == 0 && bytes <= arena && bytes_align(bytes) <= arena &&
 	       offset <= arena - bytes_align(bytes);
+}
+
+static struct range copy_range(const struct instruction *copy)
+{
+	return (struct range){ copy->offset, copy->offset + bytes_align(copy->bytes) };
+}
+
+static struct range host_range(const struct instruction *copy)
+{
+	return (struct range){ copy->host_offset, copy->host_offset + bytes_align(copy->bytes) };
+}
+
+/* The copy in flight whose bytes in the arena are touched; NULL when there is none. */
+static const struct instruction *flight_over(const struct replay *r, struct range range)
+{
+	for (uint32_t s = 0; r->flights && s < PLAN_COPY_SLOTS; s++)
+		if (r->flight[s].start && overlap(copy_range(r->flight[s].start), range))
+			return r->flight[s].start;
+	return NULL;
 }
 
 static uint64_t home_offset(const struct replay *r, uint32_t k)
@@ -134,6 +161,10 @@ static enum tarn_status check_write(const struct replay *r, uint32_t k)
 	for (uint32_t j = r->op->inputs; j < k; j++)
 		if (overlap(here, operand_range(r, j)))
 			return refuse_step(r, "it overlaps the output ", k, tensor_name(r->graph, r->tensor[j]));
+	const struct instruction *copy = flight_over(r, here);
+	if (copy)
+		return refuse_step(r, "a copy in flight is not waited for, of ", k,
+				   tensor_name(r->graph, copy->tensor));
 	return TARN_OK;
 }
 
@@ -151,6 +182,8 @@ static enum tarn_status check_workspace(const struct replay *r)
 	for (uint32_t k = 0; k < r->op->inputs + r->op->outputs; k++)
 		if (overlap(r->workspace, operand_range(r, k)))
 			return refuse_workspace(r, "it overlaps an operand");
+	if (flight_over(r, r->workspace))
+		return refuse_workspace(r, "a copy in flight there is not waited for");
 	return TARN_OK;
 }
 
@@ -209,7 +242,7 @@ static enum tarn_status take_instruction(struct replay *r, uint32_t step)
 	return TARN_OK;
 }
 
-static enum tarn_status replay_step(struct replay *r, uint32_t step)
+static enum tarn_status replay_run(struct replay *r, uint32_t step)
 {
 	enum tarn_status st = take_instruction(r, step);
 	if (st)
@@ -238,11 +271,125 @@ static enum tarn_status replay_step(struct replay *r, uint32_t step)
 	return TARN_OK;
 }
 
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+static enum tarn_status refuse_copy(const struct replay *r, const char *why)
+{
+	const struct instruction *copy = r->instruction;
+	const char *name = copy->tensor < r->graph->tensors ? tensor_name(r->graph, copy->tensor) : "no tensor";
+	return verify_refuse(
+		r->subject,
+		"instruction %u (%s of %s, %" PRIu64 " bytes at %" PRIu64 ", host %" PRIu64 ", slot %u): %s", r->step,
+		instruction_name(copy->kind), name, copy->bytes, copy->offset, copy->host_offset, copy->slot, why);
+}
+
+/* What a store and a fetch have in common. */
+static enum tarn_status check_copy(const struct replay *r)
+{
+	const struct instruction *copy = r->instruction;
+	const struct plan *plan = r->subject->plan;
+	if (copy->tensor >= r->graph->tensors || r->subject->root[copy->tensor] != copy->tensor ||
+	    r->subject->home[copy->tensor] != HOME_NONE || copy->bytes != r->graph->tensor[copy->tensor].bytes)
+		return refuse_copy(r, "a copy moves a whole transient tensor with memory of its own");
+	if (!inside_arena(r, copy->offset, copy->bytes) || copy->offset < plan->persistent_bytes)
+		return refuse_copy(r, "not aligned or not inside the transient part of the arena");
+	uint64_t padded = bytes_align(copy->bytes);
+	if (copy->host_offset % TARN_ALIGNMENT || padded > plan->host_bytes ||
+	    copy->host_offset > plan->host_bytes - padded)
+		return refuse_copy(r, "not aligned or not inside the host region");
+	if (copy->slot >= PLAN_COPY_SLOTS || r->flight[copy->slot].start)
+		return refuse_copy(r, "the slot does not exist or its copy is not waited for");
+	return TARN_OK;
+}
+
+static void start_flight(struct replay *r, uint32_t buffer)
+{
+	r->flight[r->instruction->slot] = (struct flight){ r->instruction, buffer };
+	r->flights++;
+}
+
+static enum tarn_status replay_store(struct replay *r)
+{
+	const struct instruction *copy = r->instruction;
+	const struct arena_value *value = arena_map_at(&r->map, copy->offset);
+	if (!value || value->tensor != copy->tensor)
+		return refuse_copy(r, "the tensor does not lie there");
+	for (uint32_t s = 0; s < PLAN_COPY_SLOTS; s++)
+		if (r->flight[s].start && overlap(host_range(r->flight[s].start), host_range(copy)))
+			return refuse_copy(r, "a copy in flight uses these host bytes");
+	struct range host = host_range(copy);
+	arena_map_put(&r->host, (struct arena_value){ host.first, host.end, copy->tensor, 0 });
+	start_flight(r, value->buffer);
+	return TARN_OK;
+}
+
+static enum tarn_status replay_fetch(struct replay *r)
+{
+	const struct instruction *copy = r->instruction;
+	const struct arena_value *value = arena_map_at(&r->host, copy->host_offset);
+	struct range range = copy_range(copy);
+	if (!value || value->tensor != copy->tensor)
+		return refuse_copy(r, "the tensor does not lie there in the host region");
+	if (flight_over(r, range))
+		return refuse_copy(r, "a copy in flight uses these bytes of the arena");
+	/* Whatever lay there is gone now; the tensor is there after the wait. */
+	arena_map_damage(&r->map, range.first, range.end);
+	note_height(r, range.end);
+	r->buffer[r->buffers] = (struct live_buffer){ range.end - range.first, r->step, r->step };
+	start_flight(r, r->buffers++);
+	return TARN_OK;
+}
+
+static bool is_wait_for(const struct instruction *wait, const struct instruction *start)
+{
+	return start && wait->kind == start->kind + 1 && wait->tensor == start->tensor &&
+	       wait->offset == start->offset && wait->host_offset == start->host_offset && wait->bytes == start->bytes;
+}
+
+static enum tarn_status replay_wait(struct replay *r)
+{
+	const struct instruction *wait = r->instruction;
+	struct flight *flight = wait->slot < PLAN_COPY_SLOTS ? &r->flight[wait->slot] : NULL;
+	if (!flight || !is_wait_for(wait, flight->start))
+		return refuse_copy(r, "no such copy is in flight in this slot");
+	r->buffer[flight->buffer].last = r->step;
+	if (wait->kind == INSTRUCTION_FETCH_WAIT) {
+		struct range range = copy_range(wait);
+		arena_map_put(&r->map, (struct arena_value){ range.first, range.end, wait->tensor, flight->buffer });
+	}
+	flight->start = NULL;
+	r->flights--;
+	return TARN_OK;
+}
+
+static enum tarn_status replay_step(struct replay *r, uint32_t step)
+{
+	const struct instruction *instruction = &r->subject->program->instruction[step];
+	if (instruction->kind == INSTRUCTION_RUN)
+		return replay_run(r, step);
+	r->step = step;
+	r->instruction = instruction;
+	if (instruction->kind == INSTRUCTION_STORE_WAIT || instruction->kind == INSTRUCTION_FETCH_WAIT)
+		return replay_wait(r);
+	if (instruction->kind != INSTRUCTION_STORE && instruction->kind != INSTRUCTION_FETCH)
+		return verify_refuse(r->subject, "instruction %u is of kind %u, which does not exist", step,
+				     instruction->kind);
+	enum tarn_status st = check_copy(r);
+	if (st)
+		return st;
+	return instruction->kind == INSTRUCTION_STORE ? replay_store(r) : replay_fetch(r);
+}
+
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
 /* Every new version that the graph makes is made by an effect, so this also says that each place holds its newest. */
 static enum tarn_status check_effects(const struct replay *r)
 {
+	for (uint32_t s = 0; s < PLAN_COPY_SLOTS; s++)
+		if (r->flight[s].start)
+			return verify_refuse(r->subject, "the %s of %s in slot %u is never waited for",
+					     instruction_name(r->flight[s].start->kind),
+					     tensor_name(r->graph, r->flight[s].start->tensor), s);
 	for (uint32_t op = 0; op < r->graph->ops; op++)
 		if (op_row(r->graph->op[op].kind)->effect && !r->runs[op])
 			return verify_refuse(r->subject, "the effect %s (op %u, %s) never runs", op_name(r->graph, op),
@@ -268,7 +415,8 @@ static enum tarn_status check_peak(const struct replay *r, struct host_arena *sc
 	uint64_t live = 0, most = 0;
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		live += change[i];
-		uint64_t all = live + bytes_align(program->instruction[i].workspace_bytes);
+		bool runs = program->instruction[i].kind == INSTRUCTION_RUN;
+		uint64_t all = live + (runs ? bytes_align(program->instruction[i].workspace_bytes) : 0);
 		most = all > most ? all : most;
 	}
 	if (program->peak_bytes != plan->persistent_bytes + most)
@@ -284,17 +432,22 @@ static enum tarn_status replay_open(struct replay *r, const struct subject *subj
 {
 	const struct program *program = subject->program;
 	*r = (struct replay){ .subject = subject, .graph = &program->graph };
-	uint64_t writes = 0;
-	for (uint32_t i = 0; i < program->instructions; i++)
-		if (program->instruction[i].op < r->graph->ops)
-			writes += r->graph->op[program->instruction[i].op].outputs;
+	uint64_t writes = 0, stores = 0;
+	for (uint32_t i = 0; i < program->instructions; i++) {
+		const struct instruction *instruction = &program->instruction[i];
+		writes += instruction->kind == INSTRUCTION_FETCH;
+		stores += instruction->kind == INSTRUCTION_STORE;
+		if (instruction->kind == INSTRUCTION_RUN && instruction->op < r->graph->ops)
+			writes += r->graph->op[instruction->op].outputs;
+	}
 	r->buffer = HOST_ARRAY(scratch, writes, struct live_buffer);
 	r->runs = HOST_ARRAY(scratch, r->graph->ops, uint32_t);
 	r->updated = HOST_ARRAY(scratch, subject->plan->persistents, uint32_t);
 	if (!r->buffer || !r->runs || !r->updated)
 		return TARN_ENOMEM;
 	r->height = subject->plan->persistent_bytes;
-	return arena_map_init(&r->map, writes, scratch);
+	enum tarn_status st = arena_map_init(&r->host, stores, scratch);
+	return st ? st : arena_map_init(&r->map, writes, scratch);
 }
 
 enum tarn_status verify_replay(const struct subject *subject, struct host_arena *scratch)

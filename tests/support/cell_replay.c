@@ -11,11 +11,21 @@ struct cell {
 	bool live;              /* written by an instruction and counted */
 };
 
+/* A copy that was started. The worst device: the target of a fetch is garbage until the wait. */
+struct cell_copy {
+	const struct instruction *start; /* NULL: the slot is free */
+	uint64_t *content;               /* that is copied, as it was at the start */
+	uint32_t step;
+};
+
 struct cells {
 	const struct plan *plan;
 	const struct program *program;
 	struct cell *cell;
 	uint64_t cells;
+	uint64_t *host, host_cells; /* contents of the host region */
+	struct cell_copy copy[PLAN_COPY_SLOTS];
+	struct host_arena *scratch;
 	uint64_t *change; /* [steps + 1]: live cells that begin and end */
 	struct replay_result *result;
 	uint32_t step;
@@ -126,11 +136,77 @@ static bool step_in_bounds(const struct cells *c, const struct instruction *inst
 	return bytes <= c->plan->arena_bytes && in_bounds(c, instruction->workspace_offset, bytes_align(bytes));
 }
 
+static uint64_t *host_of(const struct cells *c, const struct instruction *copy)
+{
+	return c->host + copy->host_offset / CELL;
+}
+
+static bool start_copy(struct cells *c, const struct instruction *copy, struct span span)
+{
+	struct cell_copy *slot = &c->copy[copy->slot];
+	bool store = copy->kind == INSTRUCTION_STORE;
+	if (slot->start)
+		return false;
+	*slot = (struct cell_copy){ copy, HOST_ARRAY(c->scratch, span.count, uint64_t), c->step };
+	for (uint64_t i = 0; i < span.count; i++) {
+		struct cell *cell = &c->cell[span.first + i];
+		slot->content[i] = store ? cell->content : host_of(c, copy)[i];
+		if (!store)
+			continue;
+		host_of(c, copy)[i] = cell->content;
+		cell->read = c->step;
+	}
+	if (!store)
+		write_cells(c, span, mix(0xFE7C4, c->step));
+	return true;
+}
+
+/* What was copied is what was there all the time; a place that somebody used meanwhile holds garbage. */
+static bool end_copy(struct cells *c, const struct instruction *wait, struct span span)
+{
+	struct cell_copy *slot = &c->copy[wait->slot];
+	const struct instruction *start = slot->start;
+	if (!start || start->kind + 1 != wait->kind || start->offset != wait->offset ||
+	    start->host_offset != wait->host_offset || start->bytes != wait->bytes || start->tensor != wait->tensor)
+		return false;
+	for (uint64_t i = 0; i < span.count; i++) {
+		struct cell *cell = &c->cell[span.first + i];
+		bool store = wait->kind == INSTRUCTION_STORE_WAIT;
+		uint64_t now = store ? cell->content : host_of(c, wait)[i];
+		uint64_t content = now == slot->content[i] ? now : mix(0x6A4BA6E, c->step);
+		if (store)
+			host_of(c, wait)[i] = content;
+		else if (cell->content == mix(mix(0xFE7C4, slot->step), i))
+			cell->content = content;
+		cell->read = c->step;
+	}
+	slot->start = NULL;
+	return true;
+}
+
+static bool copy_step(struct cells *c, const struct instruction *copy)
+{
+	if (copy->kind >= INSTRUCTION_KINDS || copy->tensor >= c->program->graph.tensors ||
+	    copy->bytes != c->program->graph.tensor[copy->tensor].bytes || copy->slot >= PLAN_COPY_SLOTS ||
+	    copy->bytes > c->plan->arena_bytes || !in_bounds(c, copy->offset, bytes_align(copy->bytes)) ||
+	    copy->offset < c->plan->persistent_bytes)
+		return false;
+	struct span span = { copy->offset / CELL, (copy->bytes + CELL - 1) / CELL };
+	if (copy->host_offset % CELL || copy->host_offset / CELL > c->host_cells ||
+	    span.count > c->host_cells - copy->host_offset / CELL)
+		return false;
+	if (copy->kind == INSTRUCTION_STORE || copy->kind == INSTRUCTION_FETCH)
+		return start_copy(c, copy, span);
+	return end_copy(c, copy, span);
+}
+
 static bool run_step(struct cells *c, uint32_t step)
 {
 	const struct instruction *instruction = &c->program->instruction[step];
 	const struct graph *graph = &c->program->graph;
 	c->step = step;
+	if (instruction->kind != INSTRUCTION_RUN)
+		return copy_step(c, instruction);
 	if (instruction->op >= graph->ops)
 		return false;
 	const struct op *op = &graph->op[instruction->op];
@@ -202,11 +278,18 @@ enum tarn_status mutate_replay(const struct plan *plan, const struct program *pr
 	*result = (struct replay_result){ .height_bytes = plan->persistent_bytes };
 	c.cell = HOST_ARRAY(scratch, c.cells + 1, struct cell);
 	c.change = HOST_ARRAY(scratch, (size_t)program->instructions + 2, uint64_t);
-	if (!c.cell || !c.change)
+	c.scratch = scratch;
+	c.host_cells = plan->host_bytes / CELL;
+	c.host = HOST_ARRAY(scratch, c.host_cells, uint64_t);
+	if (!c.cell || !c.change || !c.host)
 		return TARN_ENOMEM;
+	for (uint64_t i = 0; i < c.host_cells; i++)
+		c.host[i] = mix(0x4057, i);
 	result->in_bounds = plan->persistent_bytes <= plan->arena_bytes && fill_persistents(&c);
 	for (uint32_t s = 0; result->in_bounds && s < program->instructions; s++)
 		result->in_bounds = run_step(&c, s);
+	for (uint32_t s = 0; s < PLAN_COPY_SLOTS; s++)
+		result->in_bounds &= !c.copy[s].start;
 	if (result->in_bounds) {
 		for (uint64_t i = 0; i < c.cells; i++)
 			end_cell(&c, &c.cell[i], program->instructions);

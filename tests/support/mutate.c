@@ -22,6 +22,21 @@ enum mutation {
 	WORKSPACE_SMALLER,
 	WORKSPACE_HUGE,
 	WORKSPACE_NONE,
+	KIND_OTHER,
+	/* of a copy */
+	COPY_UP,
+	COPY_DOWN,
+	COPY_MISALIGNED,
+	COPY_HUGE,
+	COPY_TO_OTHER,
+	COPY_TO_PERSISTENT,
+	COPY_HOST_UP,
+	COPY_HOST_DOWN,
+	COPY_HOST_HUGE,
+	COPY_HOST_OF_OTHER,
+	COPY_BYTES,
+	COPY_TENSOR,
+	COPY_SLOT,
 	INSTRUCTION_MUTATIONS,
 	/* of one operand of an instruction */
 	OPERAND_UP = INSTRUCTION_MUTATIONS,
@@ -49,6 +64,20 @@ static const char *const mutation_name[MUTATIONS] = {
 	"workspace 64 smaller",
 	"workspace huge",
 	"workspace none",
+	"another kind",
+	"copy +64",
+	"copy -64",
+	"copy misaligned",
+	"copy huge",
+	"copy to another operand",
+	"copy to persistent memory",
+	"host +64",
+	"host -64",
+	"host huge",
+	"host of another copy",
+	"copy of other bytes",
+	"copy of another tensor",
+	"copy in another slot",
 	"operand +64",
 	"operand -64",
 	"operand misaligned",
@@ -131,15 +160,31 @@ static enum tarn_status copy_plan(struct bench *b)
 	return TARN_OK;
 }
 
+/* Time goes on by a copy: the stream of copies takes them one after another, a wait is for one of them. */
+static uint64_t copy_time(const struct plan *plan, const struct instruction *copy, uint64_t now, uint64_t *stream,
+			  uint64_t *end)
+{
+	if (copy->kind == INSTRUCTION_STORE_WAIT || copy->kind == INSTRUCTION_FETCH_WAIT)
+		return end[copy->slot] > now ? end[copy->slot] : now;
+	*stream = *stream > now ? *stream : now;
+	*stream += (uint64_t)((double)bytes_align(copy->bytes) * 1e9 / (double)plan->copy_bandwidth);
+	end[copy->slot] = *stream;
+	return now;
+}
+
 /* What is wrong with the times that a program states; NULL: nothing. */
 static const char *find_wrong_time(const struct bench *b, uint32_t p)
 {
 	const struct program *program = &b->mutant.program[p];
-	uint64_t time = 0, once = 0;
+	uint64_t time = 0, once = 0, stream = 0, end[PLAN_COPY_SLOTS] = { 0 };
 	uint32_t again = 0;
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		uint32_t op = program->instruction[i].op, k = 0;
-		while (program->instruction[k].op != op)
+		if (program->instruction[i].kind != INSTRUCTION_RUN) {
+			time = copy_time(&b->mutant, &program->instruction[i], time, &stream, end);
+			continue;
+		}
+		while (program->instruction[k].kind != INSTRUCTION_RUN || program->instruction[k].op != op)
 			k++;
 		time += program->cost_ns[op];
 		once += k == i ? program->cost_ns[op] : 0;
@@ -225,10 +270,65 @@ static uint64_t some_offset(struct bench *b, const struct program *program)
 }
 
 /* False when the mutation changes nothing here. */
+static bool mutate_copy(struct bench *b, struct program *program, enum mutation mutation, uint32_t i)
+{
+	struct instruction *copy = &program->instruction[i], before = *copy;
+	const struct instruction *other = &program->instruction[testing_bits(&b->random) % program->instructions];
+	switch (mutation) {
+	case COPY_UP:
+		copy->offset += TARN_ALIGNMENT;
+		break;
+	case COPY_DOWN:
+		copy->offset -= TARN_ALIGNMENT;
+		break;
+	case COPY_MISALIGNED:
+		copy->offset += testing_between(&b->random, 1, TARN_ALIGNMENT - 1);
+		break;
+	case COPY_HUGE:
+		copy->offset = UINT64_MAX - TARN_ALIGNMENT + 1 - testing_between(&b->random, 0, 2) * TARN_ALIGNMENT;
+		break;
+	case COPY_TO_OTHER:
+		copy->offset = some_offset(b, program);
+		break;
+	case COPY_TO_PERSISTENT:
+		copy->offset = b->mutant.persistent[testing_bits(&b->random) % b->mutant.persistents].offset;
+		break;
+	case COPY_HOST_UP:
+		copy->host_offset += TARN_ALIGNMENT;
+		break;
+	case COPY_HOST_DOWN:
+		copy->host_offset -= TARN_ALIGNMENT;
+		break;
+	case COPY_HOST_HUGE:
+		copy->host_offset = UINT64_MAX - TARN_ALIGNMENT + 1;
+		break;
+	case COPY_HOST_OF_OTHER:
+		copy->host_offset = other->host_offset;
+		break;
+	case COPY_BYTES:
+		copy->bytes += testing_between(&b->random, 0, 1) ? TARN_ALIGNMENT : 0 - TARN_ALIGNMENT;
+		break;
+	case COPY_TENSOR:
+		copy->tensor = (uint32_t)(testing_bits(&b->random) % (program->graph.tensors + 1u));
+		break;
+	default:
+		copy->slot = testing_between(&b->random, 0, PLAN_COPY_SLOTS);
+	}
+	return memcmp(copy, &before, sizeof before);
+}
+
+/* False when the mutation changes nothing here. */
 static bool mutate_instruction(struct bench *b, struct program *program, enum mutation mutation, uint32_t i)
 {
 	struct instruction *instruction = &program->instruction[i], before = *instruction;
+	if (mutation >= COPY_UP)
+		return before.kind != INSTRUCTION_RUN && mutate_copy(b, program, mutation, i);
+	if (mutation > MOVE_ELSEWHERE && mutation < KIND_OTHER && before.kind != INSTRUCTION_RUN)
+		return false;
 	switch (mutation) {
+	case KIND_OTHER:
+		instruction->kind = testing_between(&b->random, 0, INSTRUCTION_KINDS);
+		return instruction->kind != before.kind;
 	case SWAP_WITH_NEXT:
 		if (i + 1 == program->instructions)
 			return false;
@@ -335,9 +435,10 @@ static enum tarn_status mutate_program(struct bench *b, uint32_t p)
 	enum tarn_status st = TARN_OK;
 	for (uint32_t i = 0; i < program->instructions; i++) {
 		const struct op *op = &program->graph.op[program->instruction[i].op];
+		uint32_t operands = program->instruction[i].kind == INSTRUCTION_RUN ? op->inputs + op->outputs : 0;
 		for (uint32_t m = 0; !st && m < INSTRUCTION_MUTATIONS; m++)
 			st = try_one(b, p, (enum mutation)m, i, 0);
-		for (uint32_t k = 0; k < op->inputs + op->outputs; k++)
+		for (uint32_t k = 0; k < operands; k++)
 			for (uint32_t m = INSTRUCTION_MUTATIONS; !st && m < MUTATIONS; m++)
 				st = try_one(b, p, (enum mutation)m, i, k);
 	}
