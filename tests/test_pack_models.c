@@ -158,7 +158,7 @@ int main(void)
 {
 	Suite *suite = suite_create("pack_models");
 	TCase *all = tcase_create("networks");
-	tcase_set_timeout(all, 120);
+	tcase_set_timeout(all, 300);
 	tcase_add_checked_fixture(all, setup, teardown);
 	tcase_add_loop_test(all, named_networks_have_no_gaps, 0, NETWORKS);
 	tcase_add_loop_test(all, all_families_have_no_gaps, 0, ALL_FAMILIES);
