@@ -214,7 +214,7 @@ measured = float(re.search(r"a step takes ([0-9.]+) ms", open(sys.argv[1]).read(
 assert abs(measured - float(sys.argv[2])) <= 0.006 + 0.001 * measured, (measured, sys.argv[2])' \
 		"$directory/costs.log" "$(field "$directory/calibrated.json" planned_step_ms)"
 	"$tarn" train "$directory/net.yaml" "device.costs=$directory/costs.txt" >"$directory/costs.log"
-	grep -q "step .* ms measured (median), .* ms planned: .* times the plan" "$directory/costs.log"
+	grep -q "step .* ms measured (median; .* ms of CPU a thread), .* ms planned: .* times the plan" "$directory/costs.log"
 	[ "$(grep -c . "$directory/costs.txt")" -gt 20 ]
 	"$tarn" train "$directory/net.yaml" --json "device.costs=$directory/costs.txt" \
 		"memory.budget=$(field "$directory/plan.json" min_budget_bytes)" >"$directory/costs.json"

@@ -100,11 +100,27 @@ schedule() {
 	grep -q '"pack_ms":[0-9.]*}' "$directory/out"
 }
 
+# Far more than a search of all pairs could hold; the checker shares nothing with the packer.
+many() {
+	awk 'BEGIN { srand(1); print "id,lower,upper,size"
+		for (i = 0; i < 50000; i++) {
+			first = int(100000 * rand())
+			print i "," first "," first + 1 + int(exp(8 * rand())) "," 64 * (1 + int(500 * rand())) } }' \
+		>"$directory/many.csv"
+	code 0 "$tarn" pack "$directory/many.csv" -o "$directory/packed.csv"
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tools/bench /usr/bin/python3 -c 'import json, sys, bench_pack
+result = json.load(open(sys.argv[1]))
+bench_pack.check(sys.argv[2], result["height"])
+assert result["load"] <= result["lower_bound"] <= result["height"] < 1.2 * result["load"], result' \
+		"$directory/out" "$directory/packed.csv"
+}
+
 expect "a packing, its height and its table" fits
 expect "an overfull time is named with its buffers" overfull
 expect "a height above the load is proved" proved
 expect "the order of lines does not matter" same_in_any_order
 expect "pinned and aligned buffers" pinned
 expect "the arena of an abstract schedule" schedule
+expect "fifty thousand buffers" many
 expect "errors name file and line" bad_input
 finish

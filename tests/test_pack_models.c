@@ -54,10 +54,13 @@ static void teardown(void)
 /* The training graph on the first kind of sample that the family takes. */
 static void build_graph(const char *model, uint32_t batch, struct graph *graph)
 {
-	static const struct sample_shape samples[] = { { .dim = { 32, 32, 3 }, .rank = 3, .classes = 10 },
-						       { .dim = { 224, 224, 3 }, .rank = 3, .classes = 1000 },
-						       { .dim = { 64 }, .rank = 1, .classes = 10 },
-						       { .dim = { 64, 32 }, .rank = 2, .classes = 10 } };
+	static const struct sample_shape samples[] = {
+		{ .dim = { 32, 32, 3 }, .rank = 3, .classes = 10 },
+		{ .dim = { 224, 224, 3 }, .rank = 3, .classes = 1000 },
+		{ .dim = { 32 }, .rank = 1, .vocabulary = 256, .classes = 256, .target_rank = 1, .target_dim = { 32 } },
+		{ .dim = { 64 }, .rank = 1, .classes = 10 },
+		{ .dim = { 64, 32 }, .rank = 2, .classes = 10 }
+	};
 	struct config config = { .optimizer = { .type = OPTIMIZER_MOMENTUM, .momentum = 0.9 } };
 	char text[256];
 	struct yaml_node *root;
@@ -158,7 +161,7 @@ int main(void)
 {
 	Suite *suite = suite_create("pack_models");
 	TCase *all = tcase_create("networks");
-	tcase_set_timeout(all, 120);
+	tcase_set_timeout(all, 300);
 	tcase_add_checked_fixture(all, setup, teardown);
 	tcase_add_loop_test(all, named_networks_have_no_gaps, 0, NETWORKS);
 	tcase_add_loop_test(all, all_families_have_no_gaps, 0, ALL_FAMILIES);

@@ -6,7 +6,7 @@
 
 #define TINY_CASES 300
 #define CUT_CASES 40
-#define MOST 400u
+#define MOST 900u
 
 static struct host_arena arena;
 static uint64_t offset[MOST];
@@ -221,6 +221,47 @@ START_TEST(order_of_mixed_buffers_is_irrelevant)
 }
 END_TEST
 
+/* Enough buffers for passes with blame; a tenth of a cut rectangle is left out, but nothing that lives at the middle.
+ */
+START_TEST(many_buffers_in_any_order)
+{
+	struct testing_random random = { .state = (uint64_t)_i + 9000 };
+	struct pack_buffer buffer[MOST], shuffled[MOST];
+	uint64_t kept[MOST];
+	uint32_t n = 0, place[MOST];
+	cut(&random, shuffled, MOST, 1 << 20);
+	for (uint32_t i = 0; i < MOST; i++)
+		if ((shuffled[i].first <= MOST && MOST < shuffled[i].last) || testing_between(&random, 0, 9))
+			buffer[n++] = shuffled[i];
+	solve(buffer, n, UINT64_MAX, 0);
+	uint64_t by_rule = result.height;
+	solve(buffer, n, UINT64_MAX, 200000);
+	check_packing(buffer, n, _i);
+	ck_assert_uint_eq(result.load, 1 << 20);
+	ck_assert_msg(result.height < by_rule, "seed %d: %llu by rule, no better by search", _i,
+		      (unsigned long long)by_rule);
+	memcpy(kept, offset, sizeof kept);
+	uint64_t height = result.height;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t k = testing_between(&random, 0, i);
+		place[i] = place[k];
+		place[k] = i;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		shuffled[i] = buffer[place[i]];
+	solve(shuffled, n, UINT64_MAX, 200000);
+	ck_assert_uint_eq(result.height, height);
+	check_packing(shuffled, n, _i);
+	/* Buffers that are alike in everything may have changed places. */
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; offset[i] != kept[place[i]] && k <= n; k++) {
+			ck_assert_msg(k < n, "seed %d: buffer %u", _i, place[i]);
+			if (kept[k] == offset[i] && !memcmp(&buffer[k], &shuffled[i], sizeof *buffer))
+				break;
+		}
+}
+END_TEST
+
 static bool stop_at_once(void *context)
 {
 	++*(uint32_t *)context;
@@ -318,6 +359,7 @@ int main(void)
 	tcase_add_loop_test(all, cut_rectangles_are_put_together, 0, CUT_CASES);
 	tcase_add_test(all, full_but_not_packable);
 	tcase_add_loop_test(all, order_of_mixed_buffers_is_irrelevant, 0, 30);
+	tcase_add_loop_test(all, many_buffers_in_any_order, 0, 3);
 	tcase_add_test(all, stopped_searches_have_a_packing);
 	tcase_add_test(all, empty_buffers_and_odd_sizes);
 	tcase_add_test(all, bad_buffers_are_named);

@@ -256,6 +256,7 @@ static void print_result(struct run *run)
 	const struct tarn_plan_info *info = &run->info;
 	char touched[BYTES_TEXT], arena[BYTES_TEXT], rss[BYTES_TEXT], total[32];
 	double measured = median(run->wall_ms, run->steps), planned = (double)info->step_ns * 1e-6;
+	double busy = median(run->cpu_ms, run->steps) / info->threads;
 	format_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
 	if (!run->steps) {
 		printf("nothing to do: the snapshot is at step %llu and the run ends at step %llu; raise train.epochs "
@@ -268,8 +269,9 @@ static void print_result(struct run *run)
 	if (info->resumed_steps)
 		printf(" (%llu with those before)", (unsigned long long)run->metrics.step);
 	printf(", %.0f images/s\n", (double)run->samples / run->train_ms * 1e3);
-	printf("  step        %.2f ms measured (median), %.2f ms planned: %.2f times the plan%s\n", measured, planned,
-	       measured / planned,
+	printf("  step        %.2f ms measured (median; %.2f ms of CPU a thread), %.2f ms planned: %.2f times the "
+	       "plan%s\n",
+	       measured, busy, planned, measured / planned,
 	       measured > 2.0 * planned ? " (a busy machine? small networks are often faster with train.threads=1)"
 					: "");
 	printf("  memory      %s of the arena's %s written; whole process %s\n",

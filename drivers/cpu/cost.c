@@ -2,7 +2,7 @@
  * cost.c - how long a kernel takes: a roofline.
  *
  * time = fixed + max(flops / rate, bytes / bandwidth). The rates are what one core of an AVX-512 server (Zen 4, 2.6
- * GHz) reached on the layers of small networks, from the medians of `tarn calibrate` (docs/packing.md has the table);
+ * GHz) reached on the layers of small networks, from the medians of `tarn calibrate` (docs/costs.md has the table);
  * threads add up. They are constants, not measurements of the running machine, so that the same graph gives the same
  * plan everywhere; planning needs their ratios only.
  */

@@ -10,11 +10,35 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t now_ns(void)
+static uint64_t now_ns(clockid_t clock)
 {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* What the clocks say: of the wall, of this thread, of all threads. */
+struct moment {
+	uint64_t wall, thread, process;
+};
+
+static struct moment now(void)
+{
+	return (struct moment){ .process = now_ns(CLOCK_PROCESS_CPUTIME_ID),
+				.thread = now_ns(CLOCK_THREAD_CPUTIME_ID),
+				.wall = now_ns(CLOCK_MONOTONIC) };
+}
+
+/*
+ * Time since `start`. Where host threads compute, only that in which they did: other programs on the machine may halt
+ * them at any time. This thread works or waits busily while others do; should it sleep, their mean counts.
+ */
+static uint64_t time_since(const struct moment *start, bool on_host, uint32_t threads)
+{
+	struct moment end = now();
+	uint64_t wall = end.wall - start->wall, own = end.thread - start->thread;
+	uint64_t mean = (end.process - start->process) / threads, busy = own > mean ? own : mean;
+	return on_host && busy < wall ? busy : wall;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -37,16 +61,17 @@ static int compare_signatures(const void *a, const void *b)
 static enum tarn_status run_rounds(struct executor *executor, uint32_t index, uint32_t rounds, uint64_t *time)
 {
 	struct device *device = executor->device;
-	uint32_t count = executor->plan->program[index].instructions;
+	uint32_t count = executor->plan->program[index].instructions, threads = executor->plan->threads;
+	bool on_host = device->ops->host_address(device, 0) != NULL;
 	for (uint32_t round = 0; round < rounds; round++)
 		for (uint32_t number = 0; number < count; number++) {
-			uint64_t start = now_ns();
+			struct moment start = now();
 			enum tarn_status st = exec_launch(executor, index, number);
 			if (!st)
 				st = device->ops->synchronize(device);
 			if (st)
 				return st;
-			time[(size_t)number * rounds + round] = now_ns() - start;
+			time[(size_t)number * rounds + round] = time_since(&start, on_host, threads);
 		}
 	return TARN_OK;
 }

@@ -16,8 +16,9 @@ struct profile_summary {
 
 /*
  * Runs program `index` `rounds` times, timing every instruction, and writes one line a distinct op to `path`:
- * median nanoseconds, a tab, the op's signature (graph/signature.h). Replaced atomically. The contents of the arena
- * are those of so many steps afterwards. TARN_EIO, TARN_ENOMEM. `scratch` is given back.
+ * median nanoseconds, a tab, the op's signature (graph/signature.h). Where the host computes, time in which other
+ * programs held its cores does not count. Replaced atomically. The contents of the arena are those of so many steps
+ * afterwards. TARN_EIO, TARN_ENOMEM. `scratch` is given back.
  */
 enum tarn_status profile_write(struct executor *executor, uint32_t index, uint32_t rounds, struct host_arena *scratch,
 			       const char *path, struct profile_summary *summary);

@@ -49,10 +49,10 @@ struct pack_result {
 };
 
 /*
- * Packs with placements by rule, an exhaustive search (pack_exact.h) and, for what is too large for it, exhaustive
- * search of parts. Writes offset[0..n) and *result in every case but an error. The load alone may refuse a capacity.
- * `effort`: 0 places by rule only; else how much the searches may spend, in nodes
- * of a small problem; a node of a larger one counts as more. A million is about a second.
+ * Packs with placements by rule, for many buffers with rules that learn from where they fail, and with an exhaustive
+ * search (pack_exact.h). Writes offset[0..n) and *result in every case but an error. The load alone may refuse a
+ * capacity. `effort`: 0 places by rule only; else how much the searches may spend, in nodes of a small problem; a node
+ * of a larger one counts as more. A million is about a second.
  * TARN_EINVAL names a bad buffer or pinned ones that overlap; TARN_ENOMEM.
  */
 enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const struct pack_options *options,

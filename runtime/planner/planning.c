@@ -11,6 +11,9 @@
 #define PACK_WORK 1000000u
 /* The plan itself, when it is not packed at its peak at once, gets so many times the work of a schedule on trial. */
 #define FINAL_PACK_FACTOR 40u
+/* And so many times that when its height is still more than one part in so many above the peak. */
+#define LOOSE_PACK_FACTOR 8u
+#define LOOSE_PART 200u
 
 const struct exact_limits planning_exact_limits[EFFORTS] = { { 0, 0, 0 },
 							     { 300000, 3000000, 16000000 },
@@ -72,8 +75,11 @@ enum tarn_status planning_fill_result(struct planning *k, const struct candidate
 	r->offset = HOST_ARRAY(arena, r->expansion.buffers, uint64_t);
 	if (!r->offset)
 		return TARN_ENOMEM;
-	uint32_t effort = pack_effort(r->expansion.buffers);
-	st = pack(k, &r->expansion, 0, effort * FINAL_PACK_FACTOR, r->offset, &r->height);
+	uint64_t close = r->expansion.peak_bytes + r->expansion.peak_bytes / LOOSE_PART;
+	uint32_t effort = pack_effort(r->expansion.buffers), more = effort * FINAL_PACK_FACTOR;
+	st = pack(k, &r->expansion, 0, more, r->offset, &r->height);
+	if (!st && r->height > close)
+		st = pack(k, &r->expansion, 0, more * LOOSE_PACK_FACTOR, r->offset, &r->height);
 	/* The packing that was judged aimed at the budget, not at the least height: it may have got lower. */
 	if (!st && r->height > k->request->budget)
 		st = pack(k, &r->expansion, k->request->budget, effort, r->offset, &r->height);

@@ -3,7 +3,7 @@
 
 usage: bench_pack.py TARN [--timeout SECONDS] [FOLDER-OR-CSV ...]
 An instance has the columns id, lower, upper, size; one named NAME.BYTES.csv is also asked for that capacity. Without a
-folder, rectangles cut into 100 to 10000 buffers are made, whose optimum is their load. Every packing is checked here.
+folder, rectangles cut into 100 to 100000 buffers are made, whose optimum is their load. Every packing is checked here.
 """
 import bisect
 import csv
@@ -92,9 +92,9 @@ def main():
         if not names:
             names = [os.path.join(folder, "cut")]
             os.mkdir(names[0])
-            for buffers in (100, 300, 1000, 3000, 10000):
+            for buffers in (100, 300, 1000, 3000, 10000, 100000):
                 for kept in (100, 80):
-                    cut_rectangle("%s/cut%05d_kept%d.csv" % (names[0], buffers, kept), buffers, buffers, kept / 100)
+                    cut_rectangle("%s/cut%06d_kept%d.csv" % (names[0], buffers, kept), buffers, buffers, kept / 100)
         rows, total = [], 0.0
         for path in instances(names):
             capacity = os.path.basename(path).split(".")[1:-1]
