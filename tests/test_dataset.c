@@ -798,6 +798,50 @@ START_TEST(hash_follows_channels_first_numbering)
 END_TEST
 
 /* R095: a count of zero is said, not multiplied into a huge number. */
+/* Tokens of hash are numbered through all samples, and the label of the last one is the first of its sample. */
+START_TEST(hash_tokens_follow_the_numbering)
+{
+	made_config(DATA_HASH);
+	config.data.shape.count = 0;
+	config.data.context = 7;
+	config.data.classes = 50;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	ck_assert_uint_eq(dataset.shape.vocabulary, 50);
+	int32_t id[7], label[7];
+	for (uint32_t n = 0; n < dataset.samples; n++) {
+		dataset_read(&dataset, n, false, 0, id, label);
+		for (uint32_t t = 0; t < 7; t++) {
+			ck_assert_int_eq(id[t], (int32_t)hash_label(HASH_SEED_INPUT, n * 7 + t, 50));
+			ck_assert_int_eq(label[t], id[(t + 1) % 7]);
+		}
+	}
+}
+END_TEST
+
+/* Synthetic tokens mostly have the successor that they had before: 9 of 16 times by rule, and sometimes by chance. */
+START_TEST(synthetic_tokens_are_learnable)
+{
+	made_config(DATA_SYNTHETIC);
+	config.data.shape.count = 0;
+	config.data.context = 64;
+	config.data.classes = 11;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	int32_t id[64], label[64], before[11];
+	uint32_t same = 0, all = 0;
+	memset(before, 0xFF, sizeof before);
+	for (uint32_t n = 0; n < dataset.samples; n++) {
+		dataset_read(&dataset, n, false, 0, id, label);
+		for (uint32_t t = 0; t < 64; t++) {
+			ck_assert(id[t] >= 0 && id[t] < 11 && (t == 63 || label[t] == id[t + 1]));
+			same += before[id[t]] == label[t];
+			all++;
+			before[id[t]] = label[t];
+		}
+	}
+	ck_assert_msg(same * 2 > all && same * 4 < all * 3, "%u of %u successors are those of before", same, all);
+}
+END_TEST
+
 START_TEST(refuses_empty_made_data)
 {
 	made_config(DATA_HASH);
@@ -935,6 +979,8 @@ int main(void)
 	tcase_add_test(made, synthetic_is_learnable_and_reproducible);
 	tcase_add_test(made, synthetic_regression_is_linear);
 	tcase_add_test(made, hash_follows_channels_first_numbering);
+	tcase_add_test(made, hash_tokens_follow_the_numbering);
+	tcase_add_test(made, synthetic_tokens_are_learnable);
 	tcase_add_test(made, refuses_empty_made_data);
 	tcase_add_test(made, shuffles_fairly);
 	tcase_add_test(made, survives_missing_memory);

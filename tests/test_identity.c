@@ -19,6 +19,8 @@ static const struct network_case {
 	{ "tied", training_tied, "memory.keep=[shared]", false, true },
 	{ "frozen", training_frozen, "memory.keep=[part*/conv]", true, true },
 	{ "unet", training_unet, "memory.keep=[f*]", true, false },
+	{ "gpt", training_gpt, "memory.keep=[block*/out]", false, true },
+	{ "lstm", training_lstm, "memory.keep=[lstm/*/cell]", false, false },
 };
 
 static const char *const strategies[] = { "memory-poor", "sqrt",       "memory", "speed",

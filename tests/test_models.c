@@ -19,6 +19,12 @@ static struct config config;
 static const struct sample_shape cifar = { .dim = { 32, 32, 3 }, .rank = 3, .classes = 10 };
 static const struct sample_shape fashion = { .dim = { 28, 28, 1 }, .rank = 3, .classes = 10 };
 static const struct sample_shape imagenet = { .dim = { 224, 224, 3 }, .rank = 3, .classes = 1000 };
+static const struct sample_shape tokens = {
+	.dim = { 256 }, .rank = 1, .classes = 256, .vocabulary = 256, .target_rank = 1, .target_dim = { 256 }
+};
+static const struct sample_shape words = {
+	.dim = { 8 }, .rank = 1, .classes = 100, .vocabulary = 100, .target_rank = 1, .target_dim = { 8 }
+};
 static const struct sample_shape vector = { .dim = { 784 }, .rank = 1, .classes = 10 };
 
 static void setup(void)
@@ -77,6 +83,15 @@ static const struct {
 	{ "model: {family: densenet, depth: 100}", &cifar, 769162 },
 	{ "model: {family: mobilenetv2}", &imagenet, 3504872 },
 	{ "model: {family: mobilenetv2, width_percent: 140, stem_stride: 2}", &imagenet, 6108776 },
+	{ "model: {family: gpt}", &tokens, 4935680 },
+	{ "model: {family: gpt, layers: 1, width: 8, heads: 2, tied: 1}", &words, 100 * 8 + 8 * 8 + 872 + 16 },
+	{ "model: {family: gpt, layers: 1, width: 8, heads: 4, key_heads: 2, hidden: 12, bias: 0, rms: 1, rotary: 100, "
+	  "gated: 1}",
+	  &words, 2 * 100 * 8 + 3 * 8 + 16 * 8 + 8 * 8 + 24 * 8 + 12 * 8 },
+	{ "model: {family: lstm}", &tokens, 1184000 },
+	{ "model: {family: gru, width: 8, layers: 1}", &words, 100 * 8 + 2 * 24 * 8 + 2 * 24 + 100 * 8 + 100 },
+	{ "model: {family: vit, patch: 4, layers: 1, width: 8, heads: 2}", &cifar,
+	  8 * 48 + 8 + 8 + 65 * 8 + 872 + 16 + 10 * 8 + 10 },
 };
 
 START_TEST(parameter_counts)
@@ -184,6 +199,10 @@ static const struct {
 	{ "model: {family: resnet}", "resnet: conv1: the input input has the shape 4x784, needed is an image",
 	  &vector },
 	{ "model: resnet", "must be a map", &cifar },
+	{ "model: {family: gpt}", "gpt: token: the input input holds f32, needed are token ids", &cifar },
+	{ "model: {family: gpt, width: 10, heads: 3}", "10 channels cannot be divided into 3 heads", &words },
+	{ "model: {family: gpt, heads: 8, key_heads: 3}", "key_heads is 3, it must divide heads, 8", &words },
+	{ "model: {family: lenet}", "needed is an image", &words },
 };
 
 START_TEST(errors_are_named)

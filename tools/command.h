@@ -48,6 +48,7 @@ int command_plan(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_dag(int argc, char **argv);
+int command_tokens(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);

@@ -84,6 +84,11 @@ static const struct {
 	{ "eval", "tarn eval --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
 #endif
 	  "Loss and accuracy of a snapshot on the test set.\n" },
+	{ "tokens", "tarn tokens TEXT ... -o TRAIN.tokens [--test TEST.tokens [--test-share PERCENT]]",
+	  "Text files, one after the other, as byte tokens for data.type: tokens.\n"
+	  "  -o FILE               the tokens to train on\n"
+	  "  --test FILE           the last part of them, to evaluate on\n"
+	  "  --test-share PERCENT  how large that part is; default 10\n" },
 	{ "verify", "tarn verify FILE.plan [--json]",
 	  "Replays a plan symbolically; refuses it with the first violation.\n" },
 	{ "info", "tarn info", "What this build can do and what this machine has.\n" },
@@ -220,6 +225,7 @@ static const struct {
 	{ "pack", command_pack },
 #endif
 	{ "calibrate", command_calibrate },
+	{ "tokens", command_tokens },
 	{ "plan", command_plan },
 	{ "train", command_train },
 	{ "eval", command_eval },

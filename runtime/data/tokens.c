@@ -16,7 +16,8 @@ enum tarn_status tokens_shape(const struct config *config, struct sample_shape *
 	if (!config->data.context)
 		return tarn_fail(TARN_EINVAL, "data.context is 0; a sample of tokens has at least 1");
 	if (config->network.loss != LOSS_CROSS_ENTROPY)
-		return tarn_fail(TARN_EINVAL, "tokens have labels: with data.context network.loss must be cross_entropy");
+		return tarn_fail(TARN_EINVAL,
+				 "tokens have labels: with data.context network.loss must be cross_entropy");
 	shape->rank = shape->target_rank = 1;
 	shape->dim[0] = shape->target_dim[0] = config->data.context;
 	shape->vocabulary = shape->classes = config->data.classes;

@@ -141,7 +141,7 @@ static enum tarn_status list_afters(const struct graph *graph, struct graph_prob
 
 static bool is_heavy(uint32_t kind)
 {
-	return kind == OP_MATMUL || kind == OP_CONV2D;
+	return kind == OP_MATMUL || kind == OP_CONV2D || kind == OP_BATCH_MATMUL || kind == OP_ATTENTION;
 }
 
 enum tarn_status graph_problem_build(const struct graph *graph, const struct kernel_info *info,

@@ -300,7 +300,8 @@ double reference_row_loss(const struct op_attr *attr, const double *x, uint64_t 
 		*lse = largest + log(sum);
 	bool counted = counts(attr, label);
 	for (uint64_t k = 0; k < n && dx; k++)
-		dx[k] = counted ? (exp(x[k] - largest) / sum - (1 - s) * (k == label) - s / (double)n) * share : 0;
+		dx[k] = counted ? (exp(x[k] - largest) / sum - (1 - s) * ((double)k == label) - s / (double)n) * share
+				: 0;
 	return counted ? log(sum) - (1 - s) * (x[(uint64_t)label] - largest) - s / (double)n * total : 0;
 }
 
@@ -328,7 +329,8 @@ static void linear_cross_entropy(const struct op_attr *attr, bool backward, cons
 		/* The gradient reads the sums of the forward pass. */
 		double share = in[4].value[0] / counted, s = (double)attr->label_smoothing;
 		for (uint64_t k = 0; k < v; k++) {
-			double p = exp(logits[k] - in[3].value[r]) - (1 - s) * (k == in[2].value[r]) - s / (double)v;
+			double p = exp(logits[k] - in[3].value[r]) - (1 - s) * ((double)k == in[2].value[r]) -
+				   s / (double)v;
 			gradient[k] = counts(attr, in[2].value[r]) ? p * share : 0;
 		}
 		for (uint64_t k = 0; k < v; k++) {

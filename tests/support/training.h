@@ -41,6 +41,8 @@ extern const char training_residual[]; /* convolutions, batch norm, residual lin
 extern const char training_tied[];     /* one dense layer used twice, layer norm, gelu, AdamW, clipping */
 extern const char training_frozen[];   /* first layers frozen, batch norm, Adam */
 extern const char training_unet[];     /* skip connections by concat, no point that separates the graph */
+extern const char training_gpt[];      /* tokens, attention, norms, tied head, dropout, clipping, loss in pieces */
+extern const char training_lstm[];     /* unrolled LSTM and GRU layers, Adam */
 extern const char training_convbn[];   /* 4 x (conv 3x3, batch norm, relu), pool, dense on 16x16x3 */
 
 #endif
