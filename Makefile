@@ -172,16 +172,17 @@ $(KCONFIG_CONFIG):
 
 include $(auto-conf)
 
-ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_NULL),)
+ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_CUDA)$(CONFIG_DRIVER_NULL),)
 ifneq ($(wildcard $(auto-conf)),)
-$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU or DRIVER_NULL)
+$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU, DRIVER_CUDA or DRIVER_NULL)
 endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
 src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
-src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c)
+src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
+		 runtime/device_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
 		 runtime/exec runtime/data drivers))
 
@@ -216,7 +217,10 @@ user-flags := $(CPPFLAGS) $(CFLAGS)
 flags-lib := $(CC) $(flags) $(user-flags)
 flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno $(user-flags)
 flags-tool := $(flags-lib)
-flags-test := $(CC) $(flags) -Itests $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+# NVIDIA's headers are wanted by one test alone, which compares their constants with ours.
+CUDA_HOME ?= /usr/local/cuda
+cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
+flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
 link = $(CC) $(san-flags) $(openmp-y) $(CFLAGS) -Wl,--as-needed $(LDFLAGS)
 test-libs = $(shell $(PKG_CONFIG) --libs check)
 
