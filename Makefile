@@ -198,7 +198,13 @@ src-bench := $(wildcard tools/bench/bench_*.c)
 src-fuzz := $(wildcard tests/fuzz/fuzz_*.c)
 src-test := $(wildcard tests/test_*.c tests/*/test_*.c)
 # Whatever tests share: tests/support/, and files beside the tests of a folder that are no tests themselves.
-src-support := $(filter-out $(src-test) tests/fuzz/%,$(wildcard tests/*/*.c))
+src-support := $(filter-out $(src-test) tests/fuzz/% tests/cudasim/%,$(wildcard tests/*/*.c))
+# The simulated libraries of CUDA: three shared objects that the CUDA driver opens instead of NVIDIA's.
+src-cudasim-cublaslt := $(wildcard tests/cudasim/cublaslt*.c)
+src-cudasim-cudnn := $(wildcard tests/cudasim/cudnn*.c)
+src-cudasim-cuda := $(filter-out $(src-cudasim-cublaslt) $(src-cudasim-cudnn) tests/cudasim/record_%,\
+		    $(wildcard tests/cudasim/*.c))
+src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn)
 
 # ---- Flags ----
 san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -212,6 +218,8 @@ flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idriver
 	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off \
 	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
 user-flags := $(CPPFLAGS) $(CFLAGS)
+# Where the CUDA toolkit is, if anywhere; only checks of the tests need its headers.
+CUDA_HOME ?= /usr/local/cuda
 
 # One set of flags a group of objects, the compiler included, so that another one rebuilds.
 flags-lib := $(CC) $(flags) $(user-flags)
@@ -221,6 +229,9 @@ flags-tool := $(flags-lib)
 CUDA_HOME ?= /usr/local/cuda
 cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
 flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+# It runs where it is built, and its loops over 32 lanes are worth the widest instructions there are.
+flags-cudasim := $(CC) $(flags) -Itests -O3 -march=native -fopenmp-simd -fno-math-errno \
+		 $(addprefix -I,$(wildcard $(CUDA_HOME)/include)) $(user-flags)
 link = $(CC) $(san-flags) $(openmp-y) $(CFLAGS) -Wl,--as-needed $(LDFLAGS)
 test-libs = $(shell $(PKG_CONFIG) --libs check)
 
@@ -240,12 +251,14 @@ objects-cpu := $(call object,$(filter drivers/cpu/%,$(src-y)))
 objects-lib := $(call object,$(filter-out drivers/cpu/%,$(src-y)))
 objects-tool := $(call object,$(src-tool) $(src-bench))
 objects-test := $(call object,$(src-test) $(src-support))
+objects-cudasim := $(call object,$(src-cudasim))
 objects := $(objects-lib) $(objects-cpu)
 
-$(foreach group,lib cpu tool test,$(call remember,flags-$(group),$(flags-$(group))))
+$(foreach group,lib cpu tool test cudasim,$(call remember,flags-$(group),$(flags-$(group))))
 $(call remember,objects,$(sort $(objects)))
 $(call remember,objects-tool,$(src-tool))
 $(call remember,objects-support,$(src-support))
+$(call remember,objects-cudasim,$(src-cudasim))
 $(call remember,link,$(link) $(lib-y) $(wrap-flags))
 
 # ---- Objects ----
@@ -260,11 +273,13 @@ $(objects-tool): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-tool $(autoconf-h)
 	$(call compile,tool)
 $(objects-test): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-test $(autoconf-h)
 	$(call compile,test)
+$(objects-cudasim): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-cudasim $(autoconf-h)
+	$(call compile,cudasim)
 
 # The assembler reads the text, and the compiler's list of dependencies does not name it.
 $(call object,drivers/cuda/kernels_text.c): drivers/cuda/kernels/tarn_kernels.ptx
 
--include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test))
+-include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test) $(objects-cudasim))
 
 # ---- Libraries and the program ----
 internal := $(BUILD)/libtarn-internal.a
@@ -306,8 +321,19 @@ $(test-programs): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(support) $(internal
 	$(call say,LD,$@)mkdir -p $(@D); $(link) $(if $(filter $(wrapped-tests),$(@F)),$(wrap-flags)) -o $@ $< $(support) \
 		$(internal) $(test-libs) $(lib-y)
 
-.PHONY: tests run-check run-check-slow run-golden run-train
-tests: $(test-programs)
+# Named as NVIDIA's are; the two libraries find the device beside them.
+cudasim := $(addprefix $(BUILD)/cudasim/,libcuda.so.1 $(if $(src-cudasim-cublaslt),libcublasLt.so.13) \
+	   $(if $(src-cudasim-cudnn),libcudnn_graph.so.9))
+$(BUILD)/cudasim/libcuda.so.1: $(call object,$(src-cudasim-cuda))
+$(BUILD)/cudasim/libcublasLt.so.13: $(call object,$(src-cudasim-cublaslt)) $(BUILD)/cudasim/libcuda.so.1
+$(BUILD)/cudasim/libcudnn_graph.so.9: $(call object,$(src-cudasim-cudnn)) $(BUILD)/cudasim/libcuda.so.1
+$(cudasim): $(BUILD)/stamps/objects-cudasim $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) \
+		$(filter %libcuda.so.1,$(filter-out $@,$^)) -lm -lpthread
+
+.PHONY: tests cudasim run-check run-check-slow run-golden run-train
+tests: $(test-programs) $(cudasim)
+cudasim: $(cudasim)
 
 # A test script that calls make gets the variables of this one, and not its job server, which it cannot reach.
 run-tests = MAKEFLAGS='$(MAKEOVERRIDES)' MFLAGS= BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' TESTS='$(TESTS)' \
