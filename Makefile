@@ -225,8 +225,6 @@ CUDA_HOME ?= /usr/local/cuda
 flags-lib := $(CC) $(flags) $(user-flags)
 flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno $(user-flags)
 flags-tool := $(flags-lib)
-# NVIDIA's headers are wanted by one test alone, which compares their constants with ours.
-CUDA_HOME ?= /usr/local/cuda
 cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
 flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
 # It runs where it is built, and its loops over 32 lanes are worth the widest instructions there are.

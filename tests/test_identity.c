@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEPS 20
+#define STEPS training_steps(20)
 #define BUDGETS 8
 
 static const struct network_case {

@@ -12,6 +12,9 @@
 
 /* Partial results that split-K may hold; bounds the workspace by the op's own shape. */
 #define SPLITS 4u
+/* cuBLASLt wants its workspace at a multiple of 256; the arena gives multiples of 64. */
+#define WORKSPACE_ALIGNMENT ((uint64_t)256)
+#define ALIGNMENT_SLACK (WORKSPACE_ALIGNMENT - TARN_ALIGNMENT)
 
 struct matmul {
 	void *desc, *first, *second, *result; /* layouts: b, a, c */
@@ -83,8 +86,10 @@ enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *gr
 	uint64_t limit = SPLITS * graph->tensor[op_outputs(graph, op)[0]].bytes;
 	if (limit > state->workspace_cap)
 		limit = state->workspace_cap;
+	limit = limit > ALIGNMENT_SLACK ? limit - ALIGNMENT_SLACK : 0;
 	kernel->class = KERNEL_MATMUL;
-	kernel->info.workspace_bytes = limit; /* of a described device: the most that a real one may ask for */
+	/* Of a described device: the most that a real one may ask for. */
+	kernel->info.workspace_bytes = limit ? limit + ALIGNMENT_SLACK : 0;
 	if (state->described)
 		return TARN_OK;
 	kernel->matmul = HOST_NEW(state->host, struct matmul);
@@ -94,6 +99,8 @@ enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *gr
 	if (!st)
 		st = choose_algorithm(state, kernel->matmul, limit);
 	kernel->info.workspace_bytes = kernel->matmul->workspace_bytes;
+	if (kernel->info.workspace_bytes)
+		kernel->info.workspace_bytes += ALIGNMENT_SLACK;
 	if (!st && !kernel->matmul->usable) {
 		matmul_destroy(state, kernel->matmul);
 		kernel->class = KERNEL_LAUNCHES;
@@ -110,9 +117,10 @@ enum tarn_status matmul_run(struct cuda_state *state, const struct bound_instr *
 	const void *first = (const void *)(uintptr_t)instr->address[1];
 	const void *second = (const void *)(uintptr_t)instr->address[0];
 	void *result = (void *)(uintptr_t)instr->output;
+	uint64_t aligned = (instr->workspace + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 	return BLAS(state, cublasLtMatmul, state->blas, matmul->desc, &one, first, matmul->first, second,
 		    matmul->second, &zero, result, matmul->result, result, matmul->result, &matmul->algorithm,
-		    (void *)(uintptr_t)instr->workspace, matmul->workspace_bytes, state->compute);
+		    (void *)(uintptr_t)aligned, matmul->workspace_bytes, state->compute);
 }
 
 void matmul_destroy(struct cuda_state *state, struct matmul *matmul)

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t training_steps(uint64_t usual)
+{
+	const char *steps = getenv("TARN_TEST_STEPS");
+	return steps && *steps ? strtoull(steps, NULL, 10) : usual;
+}
+
 const char *training_driver(void)
 {
 	static char text[64];
@@ -72,7 +78,9 @@ enum tarn_status training_run(const struct training *training, struct training_r
 	}
 	if (!st)
 		st = tarn_weights_hash(session, &result->hash);
-	result->touched_bytes = tarn_arena_touched_bytes(session);
+	/* A simulated device forbids to read what is dead, and the top of the arena may be. */
+	if (!getenv("TARN_CUDASIM"))
+		result->touched_bytes = tarn_arena_touched_bytes(session);
 	tarn_close(session);
 	return st;
 }

@@ -33,6 +33,9 @@ struct training_result {
  */
 const char *training_driver(void);
 
+/* `usual`, or TARN_TEST_STEPS where that is set: on a simulated device a step takes seconds. */
+uint64_t training_steps(uint64_t usual);
+
 /* Opens, steps, hashes, closes. The status of the first failure. */
 enum tarn_status training_run(const struct training *training, struct training_result *result);
 
