@@ -94,7 +94,8 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--resume", ARGUMENT_RUN, &arguments->options.resume_path },
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
-			{ "--svg", ARGUMENT_OUTPUT, &arguments->svg } };
+			{ "--svg", ARGUMENT_OUTPUT, &arguments->svg },
+			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };
 	const char *value;
 	for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
 		if (!(set & options[k].set))

@@ -19,12 +19,13 @@ struct arguments {
 };
 
 enum argument_set {
-	ARGUMENT_CONFIG = 1,          /* CONFIG.yaml [key=value ...] */
-	ARGUMENT_PLAN = 2,            /* --plan FILE */
-	ARGUMENT_RUN = 4,             /* --max-steps N, --resume FILE, --lockdown */
-	ARGUMENT_OUTPUT = 8,          /* -o FILE, --svg FILE, --print */
-	ARGUMENT_WEIGHTS = 16,        /* --weights FILE */
-	ARGUMENT_POSITIONAL_PLAN = 32 /* PLAN */
+	ARGUMENT_CONFIG = 1,           /* CONFIG.yaml [key=value ...] */
+	ARGUMENT_PLAN = 2,             /* --plan FILE */
+	ARGUMENT_RUN = 4,              /* --max-steps N, --resume FILE, --lockdown */
+	ARGUMENT_OUTPUT = 8,           /* -o FILE, --svg FILE, --print */
+	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
+	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
+	ARGUMENT_DEVICE = 64           /* --device FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
