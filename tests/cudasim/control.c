@@ -387,6 +387,8 @@ int call_begin(const char *function, unsigned flags)
 	int code = fault_of(function);
 	if (code)
 		return sticks(code) ? stick(code) : code;
+	if (flags & CALL_NO_DEVICE)
+		return 0;
 	if (!sim->initialized && strcmp(function, "cuInit") != 0)
 		return SIM_CUDA_ERROR_NOT_INITIALIZED;
 	if (!(flags & CALL_NO_CONTEXT) && !sim->context_current)
@@ -413,8 +415,13 @@ int call_end(int error)
 
 int sim_library_call(const char *function)
 {
-	int error = call_begin(function, CALL_NO_CONTEXT);
+	int error = call_begin(function, CALL_NO_DEVICE);
 	return call_end(error);
+}
+
+bool sim_has_context(void)
+{
+	return simulator.context_current;
 }
 
 /* ---- The end ---- */

@@ -102,6 +102,8 @@ int cublasLtCreate(void **handle)
 {
 	struct object *object;
 	ENTER();
+	if (!sim_has_context())
+		return SIM_CUBLAS_STATUS_NOT_INITIALIZED;
 	if (!sim_hidden("cublasLtCreate", (int64_t)sim_setting("cublaslt")))
 		return SIM_CUBLAS_STATUS_ALLOC_FAILED;
 	return make(handle, OBJECT_HANDLE, &object);

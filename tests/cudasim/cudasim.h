@@ -78,7 +78,7 @@ struct sim_operand {
 	uint8_t *data; /* filled before the function is called */
 };
 #define SIM_MAX_OPERANDS 8u
-#define SIM_MAX_CONTEXT_BYTES 512u
+#define SIM_MAX_CONTEXT_BYTES 1024u
 
 /*
  * Queues a host function as a command of the stream: at its turn the operands are checked like a kernel's, and
@@ -95,6 +95,8 @@ SIM_EXPORT uint64_t sim_setting(const char *key);
 SIM_EXPORT void sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Counts a call of a library and applies faults to it: 0, or the code to return. */
 SIM_EXPORT int sim_library_call(const char *function);
+/* Is a context current, as the libraries' handles need? */
+SIM_EXPORT bool sim_has_context(void);
 /* One more (or fewer) handle that the libraries hold; part of the leak report. */
 SIM_EXPORT void sim_library_handles(int more);
 

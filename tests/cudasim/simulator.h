@@ -200,6 +200,7 @@ extern struct simulator simulator;
 #define CALL_NO_CONTEXT 2u     /* needs no current context */
 #define CALL_NOT_IN_CAPTURE 4u /* ends a capture that is going on */
 #define CALL_ALLOCATES 8u      /* a failure after the freeze */
+#define CALL_NO_DEVICE 16u     /* a library's call that plans without a device */
 /* The code that a planted fault has for this call, or 0. */
 int fault_of(const char *function);
 int call_begin(const char *function, unsigned flags);
