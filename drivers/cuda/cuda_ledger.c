@@ -89,10 +89,12 @@ enum tarn_status cuda_freeze(struct device *device, uint64_t budget)
 	return tarn_fail(
 		TARN_EBUDGET,
 		"memory.budget: %llu bytes are too few on this device: %s, of which %llu bytes are rounding of "
-		"the arena; the smallest budget that works with this plan is %llu bytes; or plan with "
-		"device.reserve: %llu B, which warm-up and recorded steps took",
-		(unsigned long long)budget, list, (unsigned long long)rounding_of(state), (unsigned long long)sum,
-		(unsigned long long)(ledger->bytes[LEDGER_WARM_UP] + ledger->bytes[LEDGER_GRAPHS]));
+		"the arena; warm-up and recorded steps took more than device.reserve, %llu bytes: give "
+		"device.reserve: %llu B, with which the smallest budget that works is %llu bytes",
+		(unsigned long long)budget, list, (unsigned long long)rounding_of(state),
+		(unsigned long long)state->reserve_bytes,
+		(unsigned long long)(ledger->bytes[LEDGER_WARM_UP] + ledger->bytes[LEDGER_GRAPHS]),
+		(unsigned long long)sum);
 }
 
 void cuda_ledger(const struct device *device, struct device_ledger *out)

@@ -306,6 +306,18 @@ static uint32_t branch_slot(const struct command *launch, uint32_t branch)
 	return branch == 0 ? launch->stream : launch->graph->graph->branch[branch].slot;
 }
 
+/* A copy of the graph itself writes these host bytes: they may change under the copies that read them. */
+static bool writes_host(const struct graph *graph, const struct command *copy)
+{
+	for (uint32_t i = 0; i < graph->branches; i++)
+		for (const struct node *node = graph->branch[i].first; node; node = node->next)
+			if (node->command.kind == COMMAND_COPY_OUT &&
+			    node->command.target < copy->source + copy->bytes &&
+			    copy->source < node->command.target + node->command.bytes)
+				return true;
+	return false;
+}
+
 /* Gives the nodes their numbers; behind the graph its stream knows all of them to be complete. */
 void queue_graph(struct stream *stream, struct command *command)
 {
@@ -319,7 +331,7 @@ void queue_graph(struct stream *stream, struct command *command)
 	if (command->graph->in_flight++ == 0)
 		for (uint32_t i = 0; i < graph->branches; i++)
 			for (struct node *node = graph->branch[i].first; node; node = node->next)
-				if (node->command.kind == COMMAND_COPY_IN)
+				if (node->command.kind == COMMAND_COPY_IN && !writes_host(graph, &node->command))
 					note_source(&node->command);
 }
 
