@@ -128,6 +128,8 @@ static enum tarn_status cuda_reserve(struct device *device, uint64_t bytes, void
 	st = ledger_measure(state, LEDGER_ARENA);
 	if (!st)
 		st = CU(state, cuMemsetD8Async, state->arena, 0xFF, aligned, state->compute);
+	if (!st)
+		st = watch_dead(state, state->arena, aligned);
 	return st ? st : CU(state, cuStreamSynchronize, state->compute);
 }
 
@@ -230,6 +232,8 @@ static enum tarn_status cuda_bind(struct device *device, const struct graph *gra
 	if (!st)
 		st = build_launches(state, graph, op, instr);
 	if (!st)
+		st = watch_bind(state, graph, op, instr);
+	if (!st)
 		*out = instr;
 	return st;
 }
@@ -245,13 +249,15 @@ static enum tarn_status launch_kernel(struct cuda_state *state, const struct pre
 static enum tarn_status cuda_launch(struct device *device, struct bound_instr *instr)
 {
 	struct cuda_state *state = device->state;
-	enum tarn_status st = TARN_OK;
-	if (instr->kernel->class == KERNEL_MATMUL)
+	enum tarn_status st = watch_begin(state, instr);
+	if (!st && instr->kernel->class == KERNEL_MATMUL)
 		st = matmul_run(state, instr);
-	else if (instr->kernel->class == KERNEL_CONVOLUTION)
+	else if (!st && instr->kernel->class == KERNEL_CONVOLUTION)
 		st = convolution_run(state, instr);
 	for (uint32_t i = 0; i < instr->launches && !st; i++)
 		st = launch_kernel(state, &instr->launch[i]);
+	if (!st)
+		st = watch_end(state);
 	return st ? tarn_fail_prefix(st, "%s", instr->name) : TARN_OK;
 }
 

@@ -112,6 +112,7 @@ enum tarn_status cuda_boot(struct cuda_state *state)
 		st = open_context(state);
 	if (st)
 		return st;
+	watch_open(state);
 	set_limits(state);
 	st = cuda_copy_open(state);
 	if (!st)
@@ -148,6 +149,7 @@ static void destroy_operations(struct cuda_state *state)
 void cuda_shut_down(struct cuda_state *state)
 {
 	const struct libraries *libraries = &state->libraries;
+	watch_freeze(state, false);
 	if (state->compute)
 		(void)libraries->cu.cuStreamSynchronize(state->compute);
 	if (state->copy)

@@ -113,7 +113,9 @@ enum tarn_status cuda_poison(struct device *device, uint64_t offset, uint64_t by
 {
 	struct cuda_state *state = device->state;
 	enum tarn_status st = check_range(state, "a poisoning", offset, bytes);
-	return st ? st : CU(state, cuMemsetD8Async, state->arena + offset, 0xFF, bytes, state->compute);
+	if (!st)
+		st = CU(state, cuMemsetD8Async, state->arena + offset, 0xFF, bytes, state->compute);
+	return st ? st : watch_dead(state, state->arena + offset, bytes);
 }
 
 enum tarn_status cuda_reserve_host(struct device *device, uint64_t bytes)
@@ -182,7 +184,7 @@ enum tarn_status cuda_wait(struct device *device, uint32_t slot)
 }
 
 /* From the top downwards, a piece of the ring at a time. */
-uint64_t cuda_touched_bytes(struct device *device)
+static uint64_t find_touched(struct device *device)
 {
 	struct cuda_state *state = device->state;
 	static const uint64_t piece = 64 << 10;
@@ -196,4 +198,15 @@ uint64_t cuda_touched_bytes(struct device *device)
 				return end;
 	}
 	return 0;
+}
+
+/* Reads all of the arena, whatever is in it. */
+uint64_t cuda_touched_bytes(struct device *device)
+{
+	struct cuda_state *state = device->state;
+	if (watch_raw_begin(state))
+		return state->arena_bytes;
+	uint64_t bytes = find_touched(device);
+	(void)watch_end(state);
+	return bytes;
 }

@@ -8,6 +8,7 @@
  *   cuda_ledger.c      where the device's memory goes
  *   cuda_describe.c    the device in figures, what an op costs on it, and what `tarn info` tells
  *   cuda_status.c      errors of three libraries as sentences
+ *   cuda_watch.c       what a checking device is told
  *   library_*.c        the libraries: opening, matrix products, convolutions
  *
  * All calls come from the thread that opened the device. Everything that is made here is made before freeze.
@@ -51,6 +52,18 @@ struct prepared_launch {
 	void *parameter;
 };
 
+/* Calls of a device that checks accesses; NULL on a real one. */
+struct watch_range {
+	uint64_t address, bytes;
+	unsigned use;
+};
+struct watch_calls {
+	int (*begin)(void *stream, const char *name, const struct watch_range *range, uint32_t ranges);
+	int (*end)(void *stream);
+	int (*mark_dead)(void *stream, uint64_t address, uint64_t bytes);
+	void (*freeze)(int frozen);
+};
+
 enum kernel_class { KERNEL_LAUNCHES, KERNEL_MATMUL, KERNEL_CONVOLUTION };
 
 struct matmul;      /* library_cublaslt.c */
@@ -77,11 +90,14 @@ struct bound_instr {
 	struct prepared_launch *launch; /* all of an own op; what follows the library's call elsewhere */
 	uint32_t launches;
 	void *pack; /* cuDNN's variant pack */
+	struct watch_range *range; /* operands and workspace, for a device that checks */
+	uint32_t ranges;
 	struct bound_instr *next;
 };
 
 struct cuda_state {
 	struct libraries libraries;
+	struct watch_calls watch;
 	struct host_arena *host;
 	struct device_description description;
 	uint64_t workspace_cap, reserve_bytes;
@@ -163,6 +179,17 @@ enum tarn_status cuda_identity(struct cuda_state *state, const char **identity);
 uint64_t cuda_cost_ns(const struct cuda_state *state, const struct graph *graph, uint32_t op);
 enum tarn_status cuda_probe(void);
 void cuda_info(driver_tell *tell, void *context);
+
+/* ---- cuda_watch.c: all of it does nothing on a device that does not check. */
+void watch_open(struct cuda_state *state);
+enum tarn_status watch_bind(struct cuda_state *state, const struct graph *graph, uint32_t op,
+			    struct bound_instr *instr);
+enum tarn_status watch_begin(struct cuda_state *state, const struct bound_instr *instr);
+/* Copies to the host from here to watch_end() may read dead bytes too. */
+enum tarn_status watch_raw_begin(struct cuda_state *state);
+enum tarn_status watch_end(struct cuda_state *state);
+enum tarn_status watch_dead(struct cuda_state *state, uint64_t address, uint64_t bytes);
+void watch_freeze(struct cuda_state *state, bool frozen);
 
 /* ---- library_cublaslt.c */
 enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,

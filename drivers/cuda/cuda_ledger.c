@@ -79,6 +79,7 @@ enum tarn_status cuda_freeze(struct device *device, uint64_t budget)
 	if (st)
 		return st;
 	ledger->frozen = true;
+	watch_freeze(state, true);
 	ledger->frozen_free_bytes = ledger->free_bytes;
 	uint64_t sum = sum_of(state);
 	if (sum <= budget)

@@ -407,9 +407,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 		operand_of(a, &product.a, SIM_READ),
 		operand_of(b, &product.b, SIM_READ),
 		operand_of(d, &product.d, reads_c && product.in_place ? SIM_READ | SIM_WRITE : SIM_WRITE),
-		{ .address = (uint64_t)(uintptr_t)workspace,
-		  .bytes = needed,
-		  .use = SIM_READ | SIM_WRITE | SIM_WORKSPACE },
+		{ .address = (uint64_t)(uintptr_t)workspace, .bytes = needed, .use = SIM_WORKSPACE },
 		operand_of(c, &product.c, SIM_READ)
 	};
 	uint32_t operands = reads_c && !product.in_place ? 5 : 4;

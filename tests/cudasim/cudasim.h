@@ -57,15 +57,23 @@ enum sim_count {
 SIM_EXPORT uint64_t sim_count(enum sim_count count);
 
 /*
- * Operands of the next command that is queued or captured: it may touch nothing else. use: SIM_READ, SIM_WRITE or both
- * (in place); SIM_WORKSPACE with both. What is only written is dead when the command starts.
+ * What a program tells the device of its own accord, if libcuda has these calls: the commands queued on the stream from
+ * here to the end of the operation may touch its operands and nothing else. use: SIM_READ, SIM_WRITE or both (in
+ * place); SIM_WORKSPACE alone for scratch; SIM_RAW to read what is there, dead or never written. An operand that is
+ * only written, and a workspace, hold nothing when the operation starts; a workspace holds nothing when it has ended.
+ * name: what failures are told with.
  */
 #define SIM_READ 1u
 #define SIM_WRITE 2u
 #define SIM_WORKSPACE 4u
-SIM_EXPORT void sim_allow(uint64_t address, uint64_t bytes, unsigned use);
-/* The name that failures of the next command carry, such as a plan step and its op. */
-SIM_EXPORT void sim_label(const char *label);
+#define SIM_RAW 8u
+struct sim_range {
+	uint64_t address;
+	uint64_t bytes;
+	unsigned use;
+};
+SIM_EXPORT int sim_operation_begin(void *stream, const char *name, const struct sim_range *range, uint32_t ranges);
+SIM_EXPORT int sim_operation_end(void *stream);
 /* In the order of the stream, these bytes are dead from here on. */
 SIM_EXPORT int sim_mark_dead(void *stream, uint64_t address, uint64_t bytes);
 

@@ -662,7 +662,7 @@ int cudnnBackendExecute(void *given, void *given_plan, void *given_pack)
 			      "a variant pack lacks an id of the plan, or a pointer is not aligned as its tensor says");
 	operand[3] = (struct sim_operand){ .address = (uint64_t)(uintptr_t)*workspace,
 					   .bytes = (uint64_t)v->engine.workspace_bytes,
-					   .use = SIM_READ | SIM_WRITE | SIM_WORKSPACE };
+					   .use = SIM_WORKSPACE };
 	if (operand[3].bytes && (!operand[3].address || operand[3].address % 16))
 		return refuse(SIM_CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "the workspace is missing or misaligned");
 	if (!load_engine(handle, &v->engine))

@@ -167,11 +167,13 @@ int cuStreamIsCapturing(void *stream, int *status)
 
 /* ---- Graphs ---- */
 
+/* Deaths of buffers are no nodes that CUDA would know. */
 static uint32_t count_nodes(const struct graph *graph)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
-		n += graph->branch[i].nodes;
+		for (const struct node *node = graph->branch[i].first; node; node = node->next)
+			n += node->command.kind != COMMAND_DEAD;
 	return n;
 }
 
@@ -180,7 +182,8 @@ static int get_nodes(const struct graph *graph, void **nodes, size_t *count)
 	size_t room = nodes ? *count : 0, n = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
 		for (struct node *node = graph->branch[i].first; node && n < room; node = node->next)
-			nodes[n++] = node;
+			if (node->command.kind != COMMAND_DEAD)
+				nodes[n++] = node;
 	*count = nodes ? n : count_nodes(graph);
 	return 0;
 }
@@ -348,6 +351,14 @@ static int execute_node(const struct command *launch, struct node *node, uint32_
 	return execute(&node->command, branch_slot(launch, branch), launch->first_number[branch] + index + 1, &clock);
 }
 
+static uint32_t all_nodes(const struct graph *graph)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < graph->branches; i++)
+		n += graph->branch[i].nodes;
+	return n;
+}
+
 int execute_graph(struct command *command)
 {
 	struct graph *graph = command->graph->graph;
@@ -356,7 +367,7 @@ int execute_graph(struct command *command)
 	int error = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
 		next[i] = graph->branch[i].first;
-	for (uint32_t left = count_nodes(graph); left && !error; left--) {
+	for (uint32_t left = all_nodes(graph); left && !error; left--) {
 		uint32_t turn = simulator.config.seed ? (uint32_t)(random_draw() % graph->branches) : 0;
 		for (uint32_t i = 0; i < graph->branches; i++) {
 			uint32_t branch = (turn + i) % graph->branches;

@@ -176,9 +176,11 @@ struct simulator {
 	struct module *modules;
 	struct graph *graphs;
 	struct graph_exec *executables;
-	/* For the next command. */
+	/* The operation that commands are queued for; no ranges: it may touch anything. */
 	struct memory_range range[MAX_RANGES];
 	uint32_t ranges;
+	struct memory_range workspace[MAX_RANGES];
+	uint32_t workspaces;
 	char label[LABEL_BYTES];
 	/* Accounting. */
 	struct fault fault[MAX_FAULTS];
@@ -229,7 +231,7 @@ void *host_zeroed(size_t bytes);
 /* ---- stream.c ---- */
 
 struct stream *stream_of(void *handle); /* NULL: the default stream */
-/* A command for the stream with the operands and label that wait; executes others when the queue is full. */
+/* A command for the stream, as a part of the operation at hand; executes others when the queue is full. */
 struct command *command_new(struct stream *stream, enum command_kind kind);
 int command_queue(struct stream *stream, struct command *command);
 /* Executes until the stream (NULL: every stream) is empty. */
