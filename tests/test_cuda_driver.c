@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SKIP_WITHOUT_SIMULATOR \
-	do { \
-		if (!cudasim_is_there()) \
+#define SKIP_WITHOUT_SIMULATOR                                                                                \
+	do {                                                                                                  \
+		if (!cudasim_is_there())                                                                      \
 			TESTING_SKIP("the simulated libraries are not built: this build has no CUDA driver"); \
 	} while (0)
 
@@ -73,10 +73,10 @@ START_TEST(trains_like_the_cpu)
 	cudasim_load(&sim, networks[_i].libraries);
 	ck_assert_ok(training_run(&training, &cuda));
 	cudasim_check(&sim, networks[_i].name);
-	ck_assert_msg(fabs(cpu.first_loss - cuda.first_loss) <= 1e-5 * fabs(cpu.first_loss), "%s: first loss %.9g, cpu %.9g",
-		      networks[_i].name, cuda.first_loss, cpu.first_loss);
-	ck_assert_msg(fabs(cpu.last_loss - cuda.last_loss) <= 1e-4 * fabs(cpu.last_loss), "%s: second loss %.9g, cpu %.9g",
-		      networks[_i].name, cuda.last_loss, cpu.last_loss);
+	ck_assert_msg(fabs(cpu.first_loss - cuda.first_loss) <= 1e-5 * fabs(cpu.first_loss),
+		      "%s: first loss %.9g, cpu %.9g", networks[_i].name, cuda.first_loss, cpu.first_loss);
+	ck_assert_msg(fabs(cpu.last_loss - cuda.last_loss) <= 1e-4 * fabs(cpu.last_loss),
+		      "%s: second loss %.9g, cpu %.9g", networks[_i].name, cuda.last_loss, cpu.last_loss);
 }
 END_TEST
 
@@ -212,29 +212,46 @@ START_TEST(a_full_device_is_refused)
 }
 END_TEST
 
+/* Two steps; *calls: what the device was asked up to the end, which is not counted: a release that fails does leak. */
+static enum tarn_status run_small(const struct cudasim *sim, uint64_t *hash, uint64_t *calls)
+{
+	const char *override[] = { training_driver() };
+	const struct tarn_options options = { .config_text = small, .override = override, .overrides = 1 };
+	struct tarn_session *session;
+	struct tarn_metrics metrics;
+	uint64_t before = sim->count(SIM_CALLS);
+	enum tarn_status st = tarn_open(&options, &session);
+	if (st)
+		return st;
+	for (int step = 0; step < 2 && !st; step++)
+		st = tarn_step(session, &metrics);
+	if (!st)
+		st = tarn_weights_hash(session, hash);
+	*calls = sim->count(SIM_CALLS) - before;
+	tarn_close(session);
+	return st;
+}
+
 /* One call after the other fails once: either it does not matter, or one sentence says which it was. Nothing leaks. */
 static void fail_each_call(unsigned libraries, uint64_t first, uint64_t stride, int code)
 {
 	struct cudasim sim;
-	struct training training = { .text = small, .steps = 2 };
-	struct training_result good, result;
+	uint64_t good, hash, calls, unused, survived = 0;
 	cudasim_load(&sim, libraries);
-	uint64_t before = sim.count(SIM_CALLS);
-	ck_assert_ok(training_run(&training, &good));
-	uint64_t calls = sim.count(SIM_CALLS) - before, survived = 0;
+	ck_assert_ok(run_small(&sim, &good, &calls));
 	ck_assert_uint_gt(calls, 100);
 	for (uint64_t nth = first; nth <= calls; nth += stride) {
 		char what[64];
 		snprintf(what, sizeof what, "call %llu of %llu fails with %d", (unsigned long long)nth,
 			 (unsigned long long)calls, code);
 		sim.fault(NULL, nth, code);
-		enum tarn_status st = training_run(&training, &result);
+		enum tarn_status st = run_small(&sim, &hash, &unused);
 		sim.fault(NULL, 0, 0);
 		survived += !st;
 		if (st)
 			ck_assert_msg(strlen(tarn_error()) > 20, "%s: status %d without a sentence", what, st);
 		else
-			ck_assert_msg(result.hash == good.hash, "%s and changes the weights", what);
+			ck_assert_msg(hash == good, "%s and changes the weights", what);
 		ck_assert_msg(!st || st == TARN_EDEVICE || st == TARN_EUNSUPPORTED, "%s: status %d: %s", what, st,
 			      tarn_error());
 		cudasim_check(&sim, what);
@@ -250,13 +267,13 @@ static uint64_t stride(uint64_t usual)
 }
 
 #define OUT_OF_MEMORY 2
-#define UNKNOWN_ERROR 999
+#define NOT_SUPPORTED 801
 
 START_TEST(every_call_may_fail_once)
 {
 	SKIP_WITHOUT_SIMULATOR;
 	fail_each_call(_i ? CUDASIM_CUDNN : 0, 1, stride(17), OUT_OF_MEMORY);
-	fail_each_call(_i ? CUDASIM_CUDNN : 0, 5, stride(29), UNKNOWN_ERROR);
+	fail_each_call(_i ? CUDASIM_CUDNN : 0, 5, stride(29), NOT_SUPPORTED);
 }
 END_TEST
 
@@ -291,7 +308,8 @@ END_TEST
 
 #define BYTES 4096u
 
-/* A store, other launches in its place, a fetch: the bytes are the same, launched or recorded, in any order of streams. */
+/* A store, other launches in its place, a fetch: the bytes are the same, launched or recorded, in any order of streams.
+ */
 static void offload_round_trip(struct device *device, struct replay **replay, bool record)
 {
 	const struct driver_ops *ops = device->ops;
@@ -312,7 +330,7 @@ START_TEST(offloaded_bytes_come_back)
 	struct cudasim sim;
 	struct host_arena arena;
 	char settings[32], message[256];
-	unsigned char in[BYTES], out[2 * BYTES];
+	unsigned char in[BYTES], out[BYTES];
 	cudasim_load(&sim, 0);
 	snprintf(settings, sizeof settings, "seed=%d", _i);
 	ck_assert_msg(sim.configure(settings, message, sizeof message), "%s", message);
@@ -333,10 +351,8 @@ START_TEST(offloaded_bytes_come_back)
 		offload_round_trip(&device, &replay, round == 2);
 		if (replay)
 			ck_assert_ok(device.ops->replay(&device, replay));
-		ck_assert_ok(device.ops->read(&device, 0, out, 2 * BYTES));
-		for (uint32_t i = 0; i < BYTES; i++)
-			ck_assert_msg(out[i] == 0xFF && out[BYTES + i] == in[i], "round %d, byte %u: %u, %u", round, i,
-				      out[i], out[BYTES + i]);
+		ck_assert_ok(device.ops->read(&device, BYTES, out, BYTES));
+		ck_assert_msg(!memcmp(in, out, BYTES), "other bytes came back in round %d", round);
 	}
 	device.ops->close(&device);
 	host_arena_fini(&arena);

@@ -256,8 +256,12 @@ static enum tarn_status cuda_launch(struct device *device, struct bound_instr *i
 		st = convolution_run(state, instr);
 	for (uint32_t i = 0; i < instr->launches && !st; i++)
 		st = launch_kernel(state, &instr->launch[i]);
-	if (!st)
-		st = watch_end(state);
+	if (st) {
+		(void)tarn_fail_prefix(st, "%s", instr->name);
+		watch_abandon(state);
+		return st;
+	}
+	st = watch_end(state);
 	return st ? tarn_fail_prefix(st, "%s", instr->name) : TARN_OK;
 }
 

@@ -7,13 +7,18 @@
 #include "cuda/cuda_driver.h"
 
 struct replay {
-	void *executable;
+	void *graph, *executable;
 	struct replay *next;
 };
 
 enum tarn_status cuda_capture_begin(struct device *device)
 {
 	struct cuda_state *state = device->state;
+	struct replay *replay = HOST_NEW(state->host, struct replay);
+	if (!replay)
+		return TARN_ENOMEM;
+	replay->next = state->replays;
+	state->replays = replay;
 	enum tarn_status st = ledger_measure(state, LEDGER_WARM_UP);
 	if (!st)
 		st = CU(state, cuStreamBeginCapture, state->compute, ABI_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -45,32 +50,29 @@ static enum tarn_status check_nodes(struct cuda_state *state, void *graph)
 	return st;
 }
 
-static enum tarn_status instantiate(struct cuda_state *state, void *graph, struct replay *replay)
+static enum tarn_status instantiate(struct cuda_state *state, struct replay *replay)
 {
-	enum tarn_status st = CU(state, cuGraphInstantiate, &replay->executable, graph, 0);
-	if (st)
-		return st;
-	replay->next = state->replays;
-	state->replays = replay;
-	st = CU(state, cuGraphUpload, replay->executable, state->compute);
+	enum tarn_status st = CU(state, cuGraphInstantiate, &replay->executable, replay->graph, 0);
+	if (!st)
+		st = CU(state, cuGraphUpload, replay->executable, state->compute);
 	return st ? st : CU(state, cuStreamSynchronize, state->compute);
 }
 
 enum tarn_status cuda_capture_end(struct device *device, struct replay **out)
 {
 	struct cuda_state *state = device->state;
-	void *graph = NULL;
-	struct replay *replay = HOST_NEW(state->host, struct replay);
+	const struct cuda_calls *cu = &state->libraries.cu;
+	struct replay *replay = state->replays;
 	state->capturing = false;
-	enum tarn_status st = CU(state, cuStreamEndCapture, state->compute, &graph);
-	if (!replay)
-		st = TARN_ENOMEM;
+	enum tarn_status st = CU(state, cuStreamEndCapture, state->compute, &replay->graph);
+	if (st) /* the stream must not stay in a recording, or nothing else would work */
+		(void)cu->cuStreamEndCapture(state->compute, &replay->graph);
 	if (!st)
-		st = check_nodes(state, graph);
+		st = check_nodes(state, replay->graph);
 	if (!st)
-		st = instantiate(state, graph, replay);
-	if (graph)
-		state->libraries.cu.cuGraphDestroy(graph);
+		st = instantiate(state, replay);
+	if (replay->graph && !cu->cuGraphDestroy(replay->graph))
+		replay->graph = NULL; /* the executable is all that a replay needs */
 	if (!st)
 		st = ledger_measure(state, LEDGER_GRAPHS);
 	if (!st)
@@ -88,9 +90,13 @@ enum tarn_status cuda_replay(struct device *device, struct replay *replay)
 
 void cuda_capture_close(struct cuda_state *state)
 {
-	void *graph = NULL;
-	if (state->capturing && !state->libraries.cu.cuStreamEndCapture(state->compute, &graph) && graph)
-		state->libraries.cu.cuGraphDestroy(graph);
-	for (struct replay *replay = state->replays; replay; replay = replay->next)
-		state->libraries.cu.cuGraphExecDestroy(replay->executable);
+	const struct cuda_calls *cu = &state->libraries.cu;
+	if (state->capturing)
+		(void)cu->cuStreamEndCapture(state->compute, &state->replays->graph);
+	for (struct replay *replay = state->replays; replay; replay = replay->next) {
+		if (replay->executable)
+			(void)cu->cuGraphExecDestroy(replay->executable);
+		if (replay->graph)
+			(void)cu->cuGraphDestroy(replay->graph);
+	}
 }

@@ -188,6 +188,8 @@ enum tarn_status watch_begin(struct cuda_state *state, const struct bound_instr 
 /* Copies to the host from here to watch_end() may read dead bytes too. */
 enum tarn_status watch_raw_begin(struct cuda_state *state);
 enum tarn_status watch_end(struct cuda_state *state);
+/* The end of an op that failed, whose sentence is kept. */
+void watch_abandon(struct cuda_state *state);
 enum tarn_status watch_dead(struct cuda_state *state, uint64_t address, uint64_t bytes);
 void watch_freeze(struct cuda_state *state, bool frozen);
 

@@ -73,6 +73,12 @@ enum tarn_status watch_end(struct cuda_state *state)
 	return cuda_check(state, state->watch.end(state->compute), "sim_operation_end");
 }
 
+void watch_abandon(struct cuda_state *state)
+{
+	if (state->watch.end)
+		(void)state->watch.end(state->compute);
+}
+
 enum tarn_status watch_dead(struct cuda_state *state, uint64_t address, uint64_t bytes)
 {
 	if (!state->watch.mark_dead)

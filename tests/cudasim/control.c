@@ -353,8 +353,10 @@ void sim_fault(const char *function, uint64_t nth, int code)
 static bool names(const char *fault, const char *function)
 {
 	size_t length = strlen(fault);
-	return length == 0 || (strncmp(fault, function, length) == 0 &&
-			       (function[length] == '\0' || strcmp(function + length, "_v2") == 0));
+	if (length == 0)
+		return strcmp(function, "kernel") != 0;
+	return strncmp(fault, function, length) == 0 &&
+	       (function[length] == '\0' || strcmp(function + length, "_v2") == 0);
 }
 
 int fault_of(const char *function)

@@ -1,8 +1,8 @@
 /*
  * cudasim_control.h - the simulated libraries of CUDA for a test: points the driver at them and reaches their controls.
  *
- * The libraries lie beside the test programs, in <build>/cudasim. Each test runs in a process of its own, so the simulated
- * device starts fresh.
+ * The libraries lie beside the test programs, in <build>/cudasim. Each test runs in a process of its own, so the
+ * simulated device starts fresh.
  */
 #ifndef TARN_TESTS_CUDASIM_CONTROL_H
 #define TARN_TESTS_CUDASIM_CONTROL_H
