@@ -395,14 +395,9 @@ int call_begin(const char *function, unsigned flags)
 		return SIM_CUDA_ERROR_NOT_INITIALIZED;
 	if (!(flags & CALL_NO_CONTEXT) && !sim->context_current)
 		return SIM_CUDA_ERROR_INVALID_CONTEXT;
-	if (flags & CALL_NOT_IN_CAPTURE) {
-		bool capturing = false;
-		for (const struct stream *stream = sim->streams; stream; stream = stream->next)
-			capturing = capturing || stream->capture;
-		if (capturing) {
-			capture_invalidate_all(function);
-			return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-		}
+	if (flags & CALL_NOT_IN_CAPTURE && is_capturing_any()) {
+		capture_invalidate_all(function);
+		return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	if (flags & CALL_ALLOCATES && sim->frozen)
 		note_failure("%s after the freeze", function);

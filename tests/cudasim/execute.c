@@ -121,8 +121,7 @@ static int host_copy(struct stream *stream, enum command_kind kind, uint64_t tar
 {
 	bool pinned = bytes == 0 || is_pinned(host, bytes);
 	if (!pinned && stream->capture) {
-		note_failure("a copy with host memory that is not page-locked is recorded in a graph");
-		capture_invalidate_all("cuMemcpyAsync");
+		capture_invalidate_all("a copy with host memory that is not page-locked");
 		return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	int error = queue_transfer(stream, kind, target, source, bytes, 0, 0);

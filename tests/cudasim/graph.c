@@ -102,12 +102,20 @@ int capture_wait(struct stream *stream, struct event *event)
 	return 0;
 }
 
-void capture_invalidate_all(const char *function)
+void capture_invalidate_all(const char *what)
 {
-	note_failure("%s is called while a stream is captured", function);
+	note_failure("%s while a stream is captured", what);
 	for (struct stream *stream = simulator.streams; stream; stream = stream->next)
 		if (stream->capture)
 			stream->capture->invalid = true;
+}
+
+bool is_capturing_any(void)
+{
+	for (const struct stream *stream = simulator.streams; stream; stream = stream->next)
+		if (stream->capture)
+			return true;
+	return false;
 }
 
 static void free_graph(struct graph *graph)

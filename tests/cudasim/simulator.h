@@ -256,7 +256,9 @@ int capture_node(struct stream *stream, struct command *command);
 int capture_record(struct event *event, struct stream *stream);
 /* An event of a capture is waited for; the stream joins it. */
 int capture_wait(struct stream *stream, struct event *event);
-void capture_invalidate_all(const char *function);
+/* what: the call, or what it does, that no capture allows. */
+void capture_invalidate_all(const char *what);
+bool is_capturing_any(void);
 int execute_graph(struct command *command);
 void queue_graph(struct stream *stream, struct command *command);
 void graphs_clear(void);
