@@ -57,7 +57,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 defconfigs := $(notdir $(wildcard configs/*_defconfig))
 config-goals := menuconfig oldconfig olddefconfig savedefconfig $(defconfigs)
 outer-goals := $(config-goals) check check-slow golden train fuzz clean distclean help format check-format analyze \
-	       dependencies uninstall
+	       dependencies uninstall ptx
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all $(config-goals) $(outer-goals)
@@ -98,6 +98,10 @@ fuzz:
 	@tools/install_dependencies.sh clang libclang-rt-14-dev libomp-dev
 	@$(MAKE) $(jobs) run-fuzz
 
+# The committed PTX text of the CUDA kernels; needs nvcc, which building does not.
+ptx:
+	@tools/make_ptx.sh
+
 clean:
 	rm -rf $(BUILD)
 
@@ -105,7 +109,7 @@ clean:
 distclean:
 	rm -rf $(sort build $(wildcard build-*) $(BUILD)) .config .config.old
 
-c-files = $(shell find runtime drivers models tests tools -name '*.[ch]')
+c-files = $(shell find runtime drivers models tests tools -name '*.[ch]' -o -name '*.cu')
 format:
 	$(CLANG_FORMAT) -i $(c-files)
 check-format:
@@ -139,6 +143,7 @@ help:
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'
 	@echo '  analyze            cppcheck'
+	@echo '  ptx                the PTX text of the CUDA kernels, with nvcc; it is committed, so that building needs no nvcc'
 	@echo '  docs               docs/config.md and docs/arena.svg from what the program says now'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
@@ -185,6 +190,7 @@ src-$(CONFIG_PLANNER) += $(src-planner)
 src-$(CONFIG_YAML) += $(src-yaml)
 src-$(CONFIG_DRIVER_NULL) += $(wildcard drivers/null/*.c)
 src-$(CONFIG_DRIVER_CPU) += $(wildcard drivers/cpu/*.c)
+src-$(CONFIG_DRIVER_CUDA) += $(wildcard drivers/cuda/*.c)
 
 src-tool := $(if $(CONFIG_YAML),$(wildcard tools/*.c),$(filter-out tools/tarn_dag.c,$(wildcard tools/*.c)))
 src-bench := $(wildcard tools/bench/bench_*.c)
@@ -265,6 +271,9 @@ $(objects-test): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-test $(autoconf-h)
 	$(call compile,test)
 $(objects-cudasim): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-cudasim $(autoconf-h)
 	$(call compile,cudasim)
+
+# The assembler reads the text, and the compiler's list of dependencies does not name it.
+$(call object,drivers/cuda/kernels_text.c): drivers/cuda/kernels/tarn_kernels.ptx
 
 -include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test) $(objects-cudasim))
 

@@ -1,0 +1,165 @@
+/*
+ * rows.cu - ops on rows: layer normalisation, cross-entropy over a softmax, the number of correct rows, gradients.
+ *
+ * A team of blockDim.x threads shares a row, a block has blockDim.y teams and walks over block_rows rows. Threads
+ * beyond the last row take part in the barriers with an empty row.
+ *
+ * Sources: Ba et al. 2016, arXiv:1607.06450; with g = dy * gamma and xhat = (x - mean) * rstd
+ *     dx = rstd * (g - avg(g) - xhat * avg(g * xhat)).
+ */
+#include "device.h"
+
+/* Row number and length for this thread's team in round `round` of the block; length 0 beyond the last row. */
+struct team_row {
+	uint64_t row, at; /* at: index of the row's first element */
+	uint32_t n;
+	bool exists;
+};
+
+DEVICE team_row team_row_of(const row_parameters &p, uint32_t round)
+{
+	team_row team;
+	team.row = (uint64_t)blockIdx.x * p.block_rows + round + threadIdx.y;
+	team.exists = team.row < p.rows;
+	team.at = team.row * p.channels;
+	team.n = team.exists ? p.channels : 0;
+	return team;
+}
+
+template <typename F> DEVICE double row_sum(uint32_t n, double *scratch, F f)
+{
+	return team_sum(strided_sum(threadIdx.x, n, blockDim.x, f), scratch, blockDim.x);
+}
+
+/* ---- layer normalisation; biased variance ---- */
+
+template <typename T> DEVICE void layer_norm_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	T *y = (T *)p.y + team.at;
+	double n = (double)p.channels;
+	float mean = (float)(row_sum(team.n, scratch, [&](uint32_t i) { return load(x, i); }) / n);
+	double squares = row_sum(team.n, scratch, [&](uint32_t i) {
+		float d = load(x, i) - mean;
+		return d * d;
+	});
+	float deviation = 1.0f / sqrtf((float)(squares / n) + p.epsilon);
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store(y, i, (load(x, i) - mean) * deviation * p.gamma[i] + p.beta[i]);
+	if (team.exists && threadIdx.x == 0) {
+		p.new_mean[team.row] = mean;
+		p.new_deviation[team.row] = deviation;
+	}
+}
+INSTANTIATE(layer_norm, row_parameters)
+
+template <typename T> DEVICE void layer_norm_grad_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *x = (const T *)p.x + team.at;
+	T *dx = (T *)p.y + team.at;
+	float mean = team.exists ? p.mean[team.row] : 0.0f, deviation = team.exists ? p.deviation[team.row] : 0.0f;
+	auto g = [&](uint32_t i) { return load(dy, i) * p.gamma[i]; };
+	auto xhat = [&](uint32_t i) { return (load(x, i) - mean) * deviation; };
+	double n = (double)p.channels;
+	float g_mean = (float)(row_sum(team.n, scratch, g) / n);
+	float dot_mean = (float)(row_sum(team.n, scratch, [&](uint32_t i) { return g(i) * xhat(i); }) / n);
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store(dx, i, deviation * (g(i) - g_mean - xhat(i) * dot_mean));
+}
+INSTANTIATE(layer_norm_grad, row_parameters)
+
+/* ---- cross-entropy over a softmax ---- */
+
+struct softmax {
+	float largest;
+	double sum; /* of exp(x_k - largest) */
+};
+
+template <typename T> DEVICE softmax row_softmax(const T *x, uint32_t n, float *scratch, double *sum_scratch)
+{
+	softmax row = { -INFINITY, 0.0 };
+	auto larger = [](float a, float b) { return b > a ? b : a; };
+	for (uint32_t k = threadIdx.x; k < n; k += blockDim.x)
+		row.largest = larger(row.largest, load(x, k));
+	row.largest = team_reduce(row.largest, scratch, blockDim.x, larger);
+	row.sum = row_sum(n, sum_scratch, [&](uint32_t k) { return expf(load(x, k) - row.largest); });
+	return row;
+}
+
+/* Adds what the first thread of each team has; the block's first thread stores it. */
+DEVICE void store_partial(const row_parameters &p, double total, double *scratch)
+{
+	total = team_sum(threadIdx.x == 0 ? total : 0.0, scratch, KERNEL_THREADS);
+	if (threadIdx.x == 0 && threadIdx.y == 0)
+		p.partial[blockIdx.x] = total;
+}
+
+template <typename T> DEVICE void cross_entropy_body(const row_parameters &p)
+{
+	__shared__ float scratch[KERNEL_WARPS];
+	__shared__ double sum_scratch[KERNEL_WARPS];
+	double total = 0.0;
+	for (uint32_t round = 0; round < p.block_rows; round += blockDim.y) {
+		team_row team = team_row_of(p, round);
+		const T *x = (const T *)p.x + team.at;
+		softmax row = row_softmax(x, team.n, scratch, sum_scratch);
+		if (team.exists && threadIdx.x == 0)
+			total += log(row.sum) - ((double)load(x, (uint32_t)p.label[team.row]) - (double)row.largest);
+	}
+	store_partial(p, total, sum_scratch);
+}
+INSTANTIATE(cross_entropy, row_parameters)
+
+template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &p)
+{
+	__shared__ float scratch[KERNEL_WARPS];
+	__shared__ double sum_scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	T *dx = (T *)p.y + team.at;
+	softmax row = row_softmax(x, team.n, scratch, sum_scratch);
+	float share = *p.factor / (float)p.rows, reciprocal = (float)(1.0 / row.sum);
+	uint32_t label = team.exists ? (uint32_t)p.label[team.row] : 0;
+	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x) {
+		float probability = expf(load(x, k) - row.largest) * reciprocal;
+		store(dx, k, (k == label ? probability - 1.0f : probability) * share);
+	}
+}
+INSTANTIATE(cross_entropy_grad, row_parameters)
+
+/*
+ * A number that is larger for a larger value, and among equal values for a smaller index. NaN loses, except as the
+ * first element, which nothing is larger than.
+ */
+DEVICE unsigned long long rank_of(float value, uint32_t index)
+{
+	if (value != value)
+		value = index ? -INFINITY : INFINITY;
+	uint32_t bits = __float_as_uint(value + 0.0f); /* -0 becomes 0 */
+	bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+	return (unsigned long long)bits << 32 | (uint32_t)~index;
+}
+
+template <typename T> DEVICE void count_correct_body(const row_parameters &p)
+{
+	__shared__ unsigned long long scratch[KERNEL_WARPS];
+	__shared__ double sum_scratch[KERNEL_WARPS];
+	double correct = 0.0;
+	for (uint32_t round = 0; round < p.block_rows; round += blockDim.y) {
+		team_row team = team_row_of(p, round);
+		const T *x = (const T *)p.x + team.at;
+		unsigned long long best = 0;
+		auto larger = [](unsigned long long a, unsigned long long b) { return b > a ? b : a; };
+		for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
+			best = larger(best, rank_of(load(x, k), k));
+		best = team_reduce(best, scratch, blockDim.x, larger);
+		if (team.exists && threadIdx.x == 0 && (uint32_t)~best == (uint32_t)p.label[team.row])
+			correct += 1.0;
+	}
+	store_partial(p, correct, sum_scratch);
+}
+INSTANTIATE(count_correct, row_parameters)

@@ -1,0 +1,60 @@
+#!/bin/bash
+# Compiles the CUDA kernels to the PTX text that is committed and built into the program.
+#
+#   tools/make_ptx.sh [FILE]       writes drivers/cuda/kernels/tarn_kernels.ptx, or FILE
+#   tools/make_ptx.sh --sources    prints the checksum of the sources
+#   tools/make_ptx.sh --compiler   prints what compiles them here
+#
+# The first lines of the text say from which sources and with which compiler it was made; tests/test_cuda_ptx.sh compares
+# them. NVCC and PTXAS name the tools of the CUDA toolkit.
+set -euo pipefail
+
+kernels=drivers/cuda/kernels
+PATH=$PATH:/usr/local/cuda/bin
+NVCC=${NVCC:-nvcc} PTXAS=${PTXAS:-ptxas}
+
+sources_sum() {
+	(cd $kernels && LC_ALL=C && sha256sum ./*.cu ./*.h) | sha256sum | cut -d' ' -f1
+}
+
+compiler_line() {
+	"$NVCC" --version | sed -n 's/^Cuda compilation tools, /nvcc /p'
+}
+
+# What no kernel may have: the simulator of the tests and the memory ledger rely on it.
+check() {
+	local text=$1 architecture report
+	if grep -nE '^\s*(@!?%p[0-9]+\s+)?(call|brx|vprintf|atom|red)\b|\.local|\.func|\.extern' "$text" >&2; then
+		echo "$text: an instruction outside the portable subset" >&2
+		return 1
+	fi
+	for architecture in sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120; do
+		report=$("$PTXAS" -arch=$architecture -v "$text" -o /dev/null 2>&1)
+		if grep 'stack frame' <<<"$report" | grep -v '0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' >&2; then
+			echo "$text: a kernel has a stack frame or spills registers on $architecture" >&2
+			return 1
+		fi
+		[ "$(grep -c '0 bytes stack frame' <<<"$report")" -eq "$(grep -c '\.entry' "$text")" ]
+	done
+}
+
+compile() {
+	local target=$1 text
+	text=$(mktemp "$target.XXXXXX")
+	trap "rm -f $text" EXIT
+	{
+		echo "// Made by \`make ptx\` from $kernels/*.cu and *.h."
+		echo "// sources: $(sources_sum)"
+		echo "// compiler: $(compiler_line)"
+		"$NVCC" -std=c++17 -arch=compute_75 -fmad=false -ptx $kernels/kernels.cu -o -
+	} >"$text"
+	check "$text"
+	chmod 644 "$text"
+	mv "$text" "$target"
+}
+
+case ${1:-} in
+--sources) sources_sum ;;
+--compiler) compiler_line ;;
+*) compile "${1:-$kernels/tarn_kernels.ptx}" ;;
+esac
