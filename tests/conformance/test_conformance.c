@@ -5,138 +5,16 @@
  * the workspace is written; and the bits are the same when repeated, at other addresses, in place, and (where the op
  * promises it) for other numbers of threads. The null driver does no arithmetic and passes the structural part.
  */
-#include "conformance/cases.h"
-#include "conformance/reference.h"
+#include "conformance/case_run.h"
 #include "support/testing.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct step_scalars scalars = { .seed = 0x123456789ABCDEFu,
-					     .step = 41,
-					     .learning_rate = 0.03f,
-					     .bias_correction1 = 0.4f,
-					     .bias_correction2 = 0.15f };
-
 static bool computes(const struct driver_ops *driver)
 {
 	return strcmp(driver->name, "null") != 0;
-}
-
-/* The random content of one operand, as its device holds it. */
-static void fill_operand(const struct conformance_case *test, uint32_t operand, const struct tensor *tensor, void *data)
-{
-	struct testing_random random = { (uint64_t)operand * 7919 + test->kind };
-	uint64_t n = tensor_elements(tensor);
-	const uint32_t *kernel = test->attr.window.kernel;
-	if (tensor->role == ROLE_SCALARS) {
-		memcpy(data, &scalars, sizeof scalars);
-		return;
-	}
-	for (uint64_t i = 0; i < n; i++) {
-		float value = testing_float(&random);
-		/* Twice as wide as [-1, 1): activations bend outside it too. */
-		value = test->positive & 1u << operand ? 0.7f + 0.5f * value : 2.0f * value;
-		if (operand == 0)
-			value += test->offset;
-		if (tensor->dtype == DTYPE_F32)
-			((float *)data)[i] = value;
-		else if (tensor->dtype == DTYPE_I32)
-			((int32_t *)data)[i] =
-				test->kind == OP_INPUT
-					? (int32_t)i - 3
-					: (int32_t)testing_between(&random, 0,
-								   test->input[0].dim[test->input[0].rank - 1] - 1);
-		else if (tensor->dtype == DTYPE_U8)
-			((uint8_t *)data)[i] = (uint8_t)testing_between(&random, 0, kernel[0] * kernel[1] - 1);
-		else
-			((uint64_t *)data)[i] = 5;
-	}
-}
-
-static void to_double(const struct tensor *tensor, const void *data, double *value)
-{
-	for (uint64_t i = 0; i < tensor_elements(tensor); i++)
-		value[i] = tensor->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
-			   : tensor->dtype == DTYPE_I32 ? (double)((const int32_t *)data)[i]
-			   : tensor->dtype == DTYPE_U8  ? (double)((const uint8_t *)data)[i]
-							: (double)((const uint64_t *)data)[i];
-}
-
-static struct reference_operand reference_of(const struct tensor *tensor, const void *data)
-{
-	struct reference_operand operand = { .rank = tensor->rank, .elements = tensor_elements(tensor) };
-	memcpy(operand.dim, tensor->dim, tensor->rank * sizeof *tensor->dim);
-	operand.value = calloc(operand.elements, sizeof *operand.value);
-	ck_assert_ptr_nonnull(operand.value);
-	if (data && tensor->role != ROLE_SCALARS)
-		to_double(tensor, data, operand.value);
-	return operand;
-}
-
-static void open_case(struct single_op *single, const struct driver_ops *driver, const struct conformance_case *test,
-		      const struct single_options *options)
-{
-	enum tarn_status st =
-		single_op_open(single, driver, test->kind, &test->attr, test->input, test->inputs, options);
-	ck_assert_msg(st == TARN_OK, "%s, %s: %s", driver->name, test->name, tarn_error());
-}
-
-static void write_inputs(struct single_op *single, const struct conformance_case *test)
-{
-	for (uint32_t i = 0; i < test->inputs; i++) {
-		void *data = calloc(1, single->bytes[i]);
-		ck_assert_ptr_nonnull(data);
-		fill_operand(test, i, single_op_tensor(single, i), data);
-		ck_assert_ok(single_op_write(single, i, data));
-		free(data);
-	}
-}
-
-static void *read_operand(struct single_op *single, uint32_t operand)
-{
-	void *data = calloc(1, single->bytes[operand] + 1);
-	ck_assert_ptr_nonnull(data);
-	ck_assert_ok(single_op_read(single, operand, data));
-	return data;
-}
-
-static void compare(const struct conformance_case *test, uint32_t output, const struct reference_operand *want,
-		    const struct tensor *tensor, const void *data)
-{
-	double scale = 1, *got = calloc(want->elements, sizeof *got);
-	ck_assert_ptr_nonnull(got);
-	to_double(tensor, data, got);
-	for (uint64_t i = 0; i < want->elements; i++)
-		scale = fmax(scale, fabs(want->value[i]));
-	for (uint64_t i = 0; i < want->elements; i++)
-		ck_assert_msg(fabs(got[i] - want->value[i]) <= test->tolerance * scale,
-			      "%s: output %u, element %llu is %.9g, expected %.9g (tolerance %g)", test->name, output,
-			      (unsigned long long)i, got[i], want->value[i], test->tolerance * scale);
-	free(got);
-}
-
-static void check_against_reference(struct single_op *single, const struct conformance_case *test)
-{
-	struct reference_operand in[SINGLE_OP_INPUTS], out[OP_MAX_OUTPUTS];
-	for (uint32_t i = 0; i < test->inputs; i++) {
-		void *data = read_operand(single, i);
-		in[i] = reference_of(single_op_tensor(single, i), data);
-		free(data);
-	}
-	for (uint32_t k = 0; k < single->outputs; k++)
-		out[k] = reference_of(single_op_tensor(single, test->inputs + k), NULL);
-	reference_run(test->kind, &test->attr, &scalars, in, test->inputs, out);
-	ck_assert_ok(single_op_launch(single));
-	for (uint32_t k = 0; k < single->outputs; k++) {
-		void *data = read_operand(single, test->inputs + k);
-		compare(test, k, &out[k], single_op_tensor(single, test->inputs + k), data);
-		free(data);
-		free(out[k].value);
-	}
-	for (uint32_t i = 0; i < test->inputs; i++)
-		free(in[i].value);
 }
 
 static bool refused(const struct driver_ops *driver, const struct conformance_case *test)
@@ -158,18 +36,18 @@ static void agree_with_reference(const struct driver_ops *driver, const struct c
 	struct single_op single;
 	if (refused(driver, test))
 		return;
-	open_case(&single, driver, test, &plain);
+	case_open(&single, driver, test, &plain);
 	ck_assert_uint_eq(single.info.workspace_bytes % TARN_ALIGNMENT, 0);
 	ck_assert_uint_gt(single.info.cost_ns, 0);
-	write_inputs(&single, test);
+	case_write_inputs(&single, test);
 	if (computes(driver)) {
-		check_against_reference(&single, test);
+		case_check(&single, test);
 		uint64_t stray = single_op_stray(&single);
 		ck_assert_msg(stray == UINT64_MAX, "%s: byte %llu of the arena belongs to nobody but was written",
 			      test->name, (unsigned long long)stray);
 	} else {
 		ck_assert_ok(single_op_launch(&single));
-		unsigned char *data = read_operand(&single, test->inputs);
+		unsigned char *data = case_read_operand(&single, test->inputs);
 		ck_assert_uint_eq(data[0], 0);
 		free(data);
 	}
@@ -188,37 +66,11 @@ START_TEST(agrees_with_the_reference)
 }
 END_TEST
 
-/* All outputs of one launch with these options, one after the other. */
-static unsigned char *outputs_of(const struct driver_ops *driver, const struct conformance_case *test,
-				 const struct single_options *options, uint32_t launches, size_t *bytes)
-{
-	struct single_op single;
-	open_case(&single, driver, test, options);
-	bool consumes = options->in_place >= 0 || op_row(test->kind)->effect;
-	*bytes = 0;
-	for (uint32_t k = 0; k < single.outputs; k++)
-		*bytes += single.bytes[test->inputs + k];
-	unsigned char *all = malloc(*bytes), *at = all;
-	ck_assert_ptr_nonnull(all);
-	write_inputs(&single, test);
-	for (uint32_t i = 0; i < launches; i++) {
-		if (i && consumes)
-			write_inputs(&single, test);
-		ck_assert_ok(single_op_launch(&single));
-	}
-	for (uint32_t k = 0; k < single.outputs; k++) {
-		ck_assert_ok(single_op_read(&single, test->inputs + k, at));
-		at += single.bytes[test->inputs + k];
-	}
-	single_op_close(&single);
-	return all;
-}
-
 static void expect_same(const struct driver_ops *driver, const struct conformance_case *test, const char *what,
 			const unsigned char *want, const struct single_options *options, uint32_t launches)
 {
 	size_t bytes;
-	unsigned char *got = outputs_of(driver, test, options, launches, &bytes);
+	unsigned char *got = case_outputs(driver, test, options, launches, &bytes);
 	ck_assert_msg(!memcmp(got, want, bytes), "%s, %s: other bits %s", driver->name, test->name, what);
 	free(got);
 }
@@ -235,7 +87,7 @@ static void same_bits(const struct driver_ops *driver, const struct conformance_
 	size_t bytes;
 	if (!computes(driver) || conformance_excluded(driver->name, test->name))
 		return;
-	unsigned char *want = outputs_of(driver, test, &plain, 1, &bytes);
+	unsigned char *want = case_outputs(driver, test, &plain, 1, &bytes);
 	struct single_options other = plain;
 	other.shift = 5 * TARN_ALIGNMENT;
 	expect_same(driver, test, "at another address, launched three times", want, &other, 3);
