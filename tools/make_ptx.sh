@@ -39,9 +39,9 @@ check() {
 }
 
 compile() {
-	local target=$1 text
+	local target=$1
 	text=$(mktemp "$target.XXXXXX")
-	trap "rm -f $text" EXIT
+	trap 'rm -f "$text"' EXIT
 	{
 		echo "// Made by \`make ptx\` from $kernels/*.cu and *.h."
 		echo "// sources: $(sources_sum)"
@@ -51,6 +51,7 @@ compile() {
 	check "$text"
 	chmod 644 "$text"
 	mv "$text" "$target"
+	trap - EXIT
 }
 
 case ${1:-} in

@@ -7,12 +7,14 @@
 #include "cuda/launch.h"
 
 #define WIDEST 32u
+/* Rows of a thread in a chunk: two runs. */
+#define CHUNK_ROWS ((uint64_t)2 * KERNEL_RUN)
 
 struct launch_columns launch_cut_columns(const struct tensor *matrix, bool sums)
 {
 	struct launch_columns cut = { .columns = { .rows = tensor_rows(matrix), .channels = launch_channels(matrix) } };
 	uint32_t width = launch_power_of_two(cut.columns.channels, WIDEST), height = KERNEL_THREADS / width;
-	uint64_t blocks = launch_divide(cut.columns.channels, width), chunk = height * (uint64_t)KERNEL_RUN;
+	uint64_t blocks = launch_divide(cut.columns.channels, width), chunk = height * CHUNK_ROWS;
 	if (sums) { /* few enough chunks for a small workspace and a short second stage */
 		uint64_t most = blocks < LAUNCH_SUM_BLOCKS ? LAUNCH_SUM_BLOCKS / blocks : 1;
 		chunk *= launch_divide(launch_divide(cut.columns.rows, chunk), most);

@@ -23,7 +23,7 @@ static enum tarn_status add_lines(struct launch_call *call, const struct lines_p
 	for (uint32_t i = 0; i < sources; i++)
 		if (p->source[i].length > longest)
 			longest = p->source[i].length;
-	struct extent3 grid = launch_blocks(p->lines * longest, 1);
+	struct extent3 grid = launch_blocks(p->lines * longest, KERNEL_LOOKUPS);
 	grid.y = sources;
 	return LAUNCH_ADD(call, "tarn_lines_f32", grid, launch_flat_block(), *p);
 }
@@ -76,7 +76,7 @@ enum tarn_status launch_pad(struct launch_call *call)
 	p.begin = call->op->attr.begin * inner;
 	p.length = x->dim[axis] * inner;
 	p.total = y->dim[axis] * inner;
-	return LAUNCH_ADD(call, "tarn_pad_f32", launch_blocks(p.elements, 1), launch_flat_block(), p);
+	return LAUNCH_ADD(call, "tarn_pad_f32", launch_blocks(p.elements, KERNEL_LOOKUPS), launch_flat_block(), p);
 }
 
 /* Neighbouring axes of y that are neighbours in x too are one axis; axes of length 1 are none. */
@@ -119,8 +119,8 @@ enum tarn_status launch_permute(struct launch_call *call)
 		if (p.from[i] == 1)
 			p.inner = i;
 	if (p.inner == last)
-		return LAUNCH_ADD(call, "tarn_permute_gather_f32", launch_blocks(p.elements, 1), launch_flat_block(),
-				  p);
+		return LAUNCH_ADD(call, "tarn_permute_gather_f32", launch_blocks(p.elements, KERNEL_LOOKUPS),
+				  launch_flat_block(), p);
 	uint64_t inner_tiles = launch_divide(p.length[p.inner], TRANSPOSE_TILE);
 	uint64_t last_tiles = launch_divide(p.length[last], TRANSPOSE_TILE);
 	uint64_t planes = p.elements / (p.length[p.inner] * p.length[last]);

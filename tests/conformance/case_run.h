@@ -16,4 +16,9 @@ void case_check(struct single_op *single, const struct conformance_case *test);
 unsigned char *case_outputs(const struct driver_ops *driver, const struct conformance_case *test,
 			    const struct single_options *options, uint32_t launches, size_t *bytes);
 
+/* The derivative of a fused activation must see the sign that BATCH_APPLY saw, also where z is within rounding of 0. */
+void case_batch_gradient_sign(const struct driver_ops *driver);
+/* The first of equal values wins, and a window that holds NaN says so. */
+void case_max_pool_ties(const struct driver_ops *driver);
+
 #endif

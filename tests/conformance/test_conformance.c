@@ -113,84 +113,19 @@ START_TEST(gives_the_same_bits)
 }
 END_TEST
 
-/* The derivative of a fused activation must see the sign that BATCH_APPLY saw, also where z is within rounding of 0. */
 START_TEST(batch_gradient_sees_the_sign_of_the_forward_pass)
 {
-	const struct op_attr attr = { .epsilon = 1e-5f, .activation = ACTIVATION_RELU };
-	const struct single_input x = { DTYPE_F32, 0, 2, { 4096, 16 } }, c = { DTYPE_F32, 0, 1, { 16 } };
-	const struct single_input forward_input[] = { x, c, c, c, c }, backward_input[] = { x, x, c, c, c, c, c, c };
-	const struct single_options plain = { .threads = 2, .in_place = -1 };
-	enum { N = 4096 * 16 };
-	for (uint32_t d = 0; d < driver_table_count; d++) {
-		const struct driver_ops *driver = driver_table[d];
-		if (!computes(driver))
-			continue;
-		struct single_op forward, backward;
-		struct testing_random random = { 77 };
-		static float image[N], y[N], dx[N], ones[N];
-		float mean[16], var[16], gamma[16], beta[16], zero[16] = { 0 };
-		ck_assert_ok(single_op_open(&forward, driver, OP_BATCH_APPLY, &attr, forward_input, 5, &plain));
-		ck_assert_ok(single_op_open(&backward, driver, OP_BATCH_GRAD_INPUT, &attr, backward_input, 8, &plain));
-		for (int k = 0; k < 16; k++) {
-			mean[k] = testing_float(&random);
-			var[k] = 1.5f + testing_float(&random);
-			gamma[k] = 1.5f + testing_float(&random);
-			beta[k] = testing_float(&random);
-		}
-		for (int i = 0; i < N; i++) {
-			int k = i % 16; /* around the zero of z, give or take a few units in the last place */
-			float root = mean[k] - beta[k] / gamma[k] * sqrtf(var[k] + 1e-5f);
-			image[i] = root * (1.0f + (float)((int)testing_between(&random, 0, 8) - 4) * 0x1p-23f);
-			ones[i] = 1.0f;
-		}
-		const float *in[] = { image, mean, var, gamma, beta };
-		for (uint32_t j = 0; j < 5; j++) {
-			ck_assert_ok(single_op_write(&forward, j, in[j]));
-			ck_assert_ok(single_op_write(&backward, j + 1, in[j]));
-		}
-		ck_assert_ok(single_op_write(&backward, 0, ones));
-		ck_assert_ok(single_op_write(&backward, 6, zero));
-		ck_assert_ok(single_op_write(&backward, 7, zero));
-		ck_assert_ok(single_op_launch(&forward));
-		ck_assert_ok(single_op_launch(&backward));
-		ck_assert_ok(single_op_read(&forward, 5, y));
-		ck_assert_ok(single_op_read(&backward, 8, dx));
-		int positive = 0;
-		for (int i = 0; i < N; i++) {
-			ck_assert_msg((y[i] > 0) == (dx[i] != 0), "%s: element %d: y is %g but dx is %g", driver->name,
-				      i, (double)y[i], (double)dx[i]);
-			positive += y[i] > 0;
-		}
-		ck_assert_int_gt(positive, N / 10);
-		ck_assert_int_lt(positive, N - N / 10);
-		single_op_close(&forward);
-		single_op_close(&backward);
-	}
+	for (uint32_t d = 0; d < driver_table_count; d++)
+		if (computes(driver_table[d]))
+			case_batch_gradient_sign(driver_table[d]);
 }
 END_TEST
 
-/* The first of equal values wins, and a window that holds NaN says so. */
 START_TEST(max_pool_ties_and_nan)
 {
-	const struct op_attr attr = { .window = { { 2, 2 }, { 2, 2 }, { 1, 1 }, { 0, 0 }, { 0, 0 } } };
-	const struct single_input x = { DTYPE_F32, 0, 4, { 1, 2, 4, 1 } };
-	const struct single_options plain = { .threads = 2, .in_place = -1 };
-	const float image[] = { -1, 3, 1, NAN, 3, 3, 2, 5 };
-	for (uint32_t d = 0; d < driver_table_count; d++) {
-		struct single_op single;
-		float y[2];
-		uint8_t index[2];
-		if (!computes(driver_table[d]))
-			continue;
-		ck_assert_ok(single_op_open(&single, driver_table[d], OP_MAX_POOL, &attr, &x, 1, &plain));
-		ck_assert_ok(single_op_write(&single, 0, image));
-		ck_assert_ok(single_op_launch(&single));
-		ck_assert_ok(single_op_read(&single, 1, y));
-		ck_assert_ok(single_op_read(&single, 2, index));
-		ck_assert(y[0] == 3.0f && isnan(y[1]));
-		ck_assert_uint_eq(index[0], 1);
-		single_op_close(&single);
-	}
+	for (uint32_t d = 0; d < driver_table_count; d++)
+		if (computes(driver_table[d]))
+			case_max_pool_ties(driver_table[d]);
 }
 END_TEST
 

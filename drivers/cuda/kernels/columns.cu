@@ -48,21 +48,54 @@ DEVICE void store_column_partial(const columns_parameters &columns, double *part
 		partial[((uint64_t)sum * columns.row_chunks + blockIdx.x) * columns.channels + channel] = value;
 }
 
-/* Sums of f(row, &first, &second) over the thread's rows, runs in float. */
-template <typename F> DEVICE void walk_sums(const column_walk &walk, double *first, double *second, F f)
+/* What a walk loads of one row. */
+struct loaded {
+	float x, dy;
+};
+
+/*
+ * Calls use(row, fetch(row)) for the thread's rows in order, and finish() after each run of them. A whole run is
+ * fetched before it is used, because memory answers late; the rows behind the last whole run come one by one.
+ */
+template <typename F, typename U, typename E> DEVICE void walk_rows(const column_walk &walk, F fetch, U use, E finish)
 {
-	*first = *second = 0.0;
-	for (uint64_t row = walk.first; walk.exists && row < walk.end;) {
-		float run_first = 0.0f, run_second = 0.0f;
-		for (uint32_t k = 0; k < KERNEL_RUN && row < walk.end; k++, row += blockDim.y) {
-			float a = 0.0f, b = 0.0f;
-			f(row, a, b);
-			run_first += a;
-			run_second += b;
-		}
-		*first += (double)run_first;
-		*second += (double)run_second;
+	uint64_t row = walk.first, span = (uint64_t)blockDim.y * (KERNEL_RUN - 1);
+	if (!walk.exists)
+		return;
+	for (; row < walk.end && walk.end - row > span; row += (uint64_t)blockDim.y * KERNEL_RUN) {
+		loaded value[KERNEL_RUN];
+#pragma unroll
+		for (uint32_t k = 0; k < KERNEL_RUN; k++)
+			value[k] = fetch(row + k * blockDim.y);
+#pragma unroll
+		for (uint32_t k = 0; k < KERNEL_RUN; k++)
+			use(row + k * blockDim.y, value[k]);
+		finish();
 	}
+	for (; row < walk.end; row += blockDim.y)
+		use(row, fetch(row));
+	finish();
+}
+
+/* Element by element. */
+template <typename F, typename U> DEVICE void walk_map(const column_walk &walk, F fetch, U use)
+{
+	walk_rows(walk, fetch, use, []() {});
+}
+
+/* Two sums over the rows: terms(row, value, a, b) adds to a and b, runs in float. */
+template <typename F, typename U>
+DEVICE void walk_sums(const column_walk &walk, double *first, double *second, F fetch, U terms)
+{
+	float a = 0.0f, b = 0.0f;
+	*first = *second = 0.0;
+	walk_rows(
+		walk, fetch, [&](uint64_t row, const loaded &value) { terms(row, value, a, b); },
+		[&]() {
+			*first += (double)a;
+			*second += (double)b;
+			a = b = 0.0f;
+		});
 }
 
 /* ---- sums over rows ---- */
@@ -73,23 +106,35 @@ template <typename T> DEVICE void sum_rows_body(const column_sums_parameters &p)
 	column_walk walk = walk_of(p.columns);
 	const T *x = (const T *)p.x + walk.channel;
 	double sum, unused;
-	walk_sums(walk, &sum, &unused, [&](uint64_t row, float &a, float &) { a = load(x, row * p.columns.channels); });
+	walk_sums(
+		walk, &sum, &unused,
+		[&](uint64_t row) {
+			return loaded{ load(x, row * p.columns.channels), 0.0f };
+		},
+		[&](uint64_t, const loaded &value, float &a, float &) { a += value.x; });
 	store_column_partial(p.columns, p.partial, 0, sum, scratch);
 }
 INSTANTIATE(sum_rows, column_sums_parameters)
+
+/* x and dy of a row. */
+template <typename T> DEVICE loaded load_pair(const void *x, const void *dy, uint64_t at)
+{
+	return { load((const T *)x, at), load((const T *)dy, at) };
+}
 
 /* dgamma and dbeta of layer normalisation, whose mean and deviation belong to rows. */
 template <typename T> DEVICE void layer_norm_grad_param_body(const column_sums_parameters &p)
 {
 	__shared__ double scratch[KERNEL_THREADS];
 	column_walk walk = walk_of(p.columns);
-	const T *dy = (const T *)p.dy + walk.channel, *x = (const T *)p.x + walk.channel;
 	double dgamma, dbeta;
-	walk_sums(walk, &dgamma, &dbeta, [&](uint64_t row, float &a, float &b) {
-		uint64_t at = row * p.columns.channels;
-		b = load(dy, at);
-		a = b * ((load(x, at) - p.row_mean[row]) * p.row_deviation[row]);
-	});
+	walk_sums(
+		walk, &dgamma, &dbeta,
+		[&](uint64_t row) { return load_pair<T>(p.x, p.dy, row * p.columns.channels + walk.channel); },
+		[&](uint64_t row, const loaded &value, float &a, float &b) {
+			a += value.dy * ((value.x - p.row_mean[row]) * p.row_deviation[row]);
+			b += value.dy;
+		});
 	store_column_partial(p.columns, p.partial, 0, dgamma, scratch);
 	store_column_partial(p.columns, p.partial, 1, dbeta, scratch);
 }
@@ -121,37 +166,44 @@ KERNEL tarn_finish_columns(PARAMETER(column_totals_parameters) p)
 /* ---- batch normalisation ---- */
 
 /*
- * Sum and raw second moment. KERNEL_RUN values at a time are summed around their own mean m, in float, where numbers
- * are small; s = n m + sum(x - m) and the raw moment q + 2 m sum(x - m) + n m^2 are exact identities, so that in double
+ * Adds `count` rows to sum and raw second moment. They are summed around their own mean m, in float, where numbers are
+ * small; s = n m + sum(x - m) and the raw moment q + 2 m sum(x - m) + n m^2 are exact identities, so that in double
  * nothing is lost even when the mean is a thousand deviations.
  */
+template <typename T> DEVICE void stats_run(const T *x, uint64_t stride, uint32_t count, double &sum, double &raw)
+{
+	float value[KERNEL_RUN], middle = 0.0f, first = 0.0f, second = 0.0f;
+#pragma unroll
+	for (uint32_t k = 0; k < KERNEL_RUN; k++)
+		value[k] = k < count ? load(x, k * stride) : 0.0f;
+#pragma unroll
+	for (uint32_t k = 0; k < KERNEL_RUN; k++)
+		middle += value[k];
+	middle *= 1.0f / (float)count;
+#pragma unroll
+	for (uint32_t k = 0; k < KERNEL_RUN; k++) {
+		float d = k < count ? value[k] - middle : 0.0f;
+		first += d;
+		second += d * d;
+	}
+	double n = (double)count, m = (double)middle, d = (double)first;
+	sum += n * m + d;
+	raw += (double)second + 2.0 * m * d + n * m * m;
+}
+
 template <typename T> DEVICE void batch_stats_body(const batch_norm_parameters &p)
 {
 	__shared__ double scratch[KERNEL_THREADS];
 	column_walk walk = walk_of(p.columns);
 	const T *x = (const T *)p.x + walk.channel;
 	double sum = 0.0, raw = 0.0;
-	uint64_t stride = (uint64_t)blockDim.y * p.columns.channels, run_rows = (uint64_t)blockDim.y * KERNEL_RUN;
-	for (uint64_t row = walk.first; walk.exists && row < walk.end; row += run_rows) {
-		uint64_t left = (walk.end - row + blockDim.y - 1) / blockDim.y;
-		uint32_t count = left < KERNEL_RUN ? (uint32_t)left : KERNEL_RUN;
-		const T *from = x + row * p.columns.channels;
-		float value[KERNEL_RUN], middle = 0.0f, first = 0.0f, second = 0.0f;
-#pragma unroll
-		for (uint32_t k = 0; k < KERNEL_RUN; k++) {
-			value[k] = k < count ? load(from, k * stride) : 0.0f;
-			middle += value[k];
-		}
-		middle *= 1.0f / (float)count;
-#pragma unroll
-		for (uint32_t k = 0; k < KERNEL_RUN; k++) {
-			float d = k < count ? value[k] - middle : 0.0f;
-			first += d;
-			second += d * d;
-		}
-		double n = (double)count, m = (double)middle, d = (double)first;
-		sum += n * m + d;
-		raw += (double)second + 2.0 * m * d + n * m * m;
+	uint64_t stride = (uint64_t)blockDim.y * p.columns.channels, row = walk.first;
+	if (walk.exists && row < walk.end) {
+		uint64_t count = (walk.end - row + blockDim.y - 1) / blockDim.y;
+		for (; count >= KERNEL_RUN; count -= KERNEL_RUN, row += (uint64_t)blockDim.y * KERNEL_RUN)
+			stats_run(x + row * p.columns.channels, stride, KERNEL_RUN, sum, raw);
+		if (count)
+			stats_run(x + row * p.columns.channels, stride, (uint32_t)count, sum, raw);
 	}
 	store_column_partial(p.columns, p.partial, 0, sum, scratch);
 	store_column_partial(p.columns, p.partial, 1, raw, scratch);
@@ -198,27 +250,39 @@ template <typename T> DEVICE void batch_apply_body(const batch_norm_parameters &
 {
 	column_walk walk = walk_of(p.columns);
 	channel_norm norm = channel_norm_of(p, walk);
-	const T *x = (const T *)p.x;
-	T *y = (T *)p.y;
-	for (uint64_t row = walk.first; walk.exists && row < walk.end; row += blockDim.y) {
-		uint64_t at = row * p.columns.channels + walk.channel;
-		store(y, at, clamp_apply(p.low, p.high, normalised(load(x, at), norm)));
-	}
+	const T *x = (const T *)p.x + walk.channel;
+	T *y = (T *)p.y + walk.channel;
+	walk_map(
+		walk,
+		[&](uint64_t row) {
+			return loaded{ load(x, row * p.columns.channels), 0.0f };
+		},
+		[&](uint64_t row, const loaded &value) {
+			store(y, row * p.columns.channels, clamp_apply(p.low, p.high, normalised(value.x, norm)));
+		});
 }
 INSTANTIATE(batch_apply, batch_norm_parameters)
+
+/* dy behind the derivative of the fused activation. */
+DEVICE float masked(const batch_norm_parameters &p, const loaded &value, const channel_norm &norm)
+{
+	return clamp_grad(p.low, p.high, normalised(value.x, norm), value.dy);
+}
 
 template <typename T> DEVICE void batch_reduce_body(const batch_norm_parameters &p)
 {
 	__shared__ double scratch[KERNEL_THREADS];
 	column_walk walk = walk_of(p.columns);
 	channel_norm norm = channel_norm_of(p, walk);
-	const T *dy = (const T *)p.dy + walk.channel, *x = (const T *)p.x + walk.channel;
 	double dgamma, dbeta;
-	walk_sums(walk, &dgamma, &dbeta, [&](uint64_t row, float &a, float &b) {
-		float value = load(x, row * p.columns.channels);
-		b = clamp_grad(p.low, p.high, normalised(value, norm), load(dy, row * p.columns.channels));
-		a = b * ((value - norm.mean) * norm.deviation);
-	});
+	walk_sums(
+		walk, &dgamma, &dbeta,
+		[&](uint64_t row) { return load_pair<T>(p.x, p.dy, row * p.columns.channels + walk.channel); },
+		[&](uint64_t, const loaded &value, float &a, float &b) {
+			float g = masked(p, value, norm);
+			a += g * ((value.x - norm.mean) * norm.deviation);
+			b += g;
+		});
 	store_column_partial(p.columns, p.partial, 0, dgamma, scratch);
 	store_column_partial(p.columns, p.partial, 1, dbeta, scratch);
 }
@@ -232,14 +296,14 @@ template <typename T> DEVICE void batch_grad_input_body(const batch_norm_paramet
 	float reciprocal = 1.0f / (float)p.columns.rows;
 	float gamma_share = walk.exists ? p.dgamma[walk.channel] * reciprocal : 0.0f;
 	float beta_share = walk.exists ? p.dbeta[walk.channel] * reciprocal : 0.0f;
-	const T *dy = (const T *)p.dy, *x = (const T *)p.x;
-	T *dx = (T *)p.y;
-	for (uint64_t row = walk.first; walk.exists && row < walk.end; row += blockDim.y) {
-		uint64_t at = row * p.columns.channels + walk.channel;
-		float value = load(x, at), xhat = (value - norm.mean) * norm.deviation;
-		float g = clamp_grad(p.low, p.high, normalised(value, norm), load(dy, at));
-		store(dx, at, norm.scale * (g - beta_share - xhat * gamma_share));
-	}
+	T *dx = (T *)p.y + walk.channel;
+	walk_map(
+		walk, [&](uint64_t row) { return load_pair<T>(p.x, p.dy, row * p.columns.channels + walk.channel); },
+		[&](uint64_t row, const loaded &value) {
+			float xhat = (value.x - norm.mean) * norm.deviation;
+			float dx_value = norm.scale * (masked(p, value, norm) - beta_share - xhat * gamma_share);
+			store(dx, row * p.columns.channels, dx_value);
+		});
 }
 INSTANTIATE(batch_grad_input, batch_norm_parameters)
 
@@ -260,10 +324,14 @@ template <typename T> DEVICE void epilogue_body(const epilogue_parameters &p)
 {
 	column_walk walk = walk_of(p.columns);
 	float bias = p.bias && walk.exists ? p.bias[walk.channel] : 0.0f;
-	T *y = (T *)p.y;
-	for (uint64_t row = walk.first; walk.exists && row < walk.end; row += blockDim.y) {
-		uint64_t at = row * p.columns.channels + walk.channel;
-		store(y, at, clamp_apply(p.low, p.high, load(y, at) + bias));
-	}
+	T *y = (T *)p.y + walk.channel;
+	walk_map(
+		walk,
+		[&](uint64_t row) {
+			return loaded{ load(y, row * p.columns.channels), 0.0f };
+		},
+		[&](uint64_t row, const loaded &value) {
+			store(y, row * p.columns.channels, clamp_apply(p.low, p.high, value.x + bias));
+		});
 }
 INSTANTIATE(epilogue, epilogue_parameters)

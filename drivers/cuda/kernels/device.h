@@ -144,17 +144,28 @@ DEVICE double team_sum(double value, double *scratch, uint32_t width)
 	return team_reduce(value, scratch, width, [](double a, double b) { return a + b; });
 }
 
-/* Sum of f(i) over i = first, first + stride .. below n (of type I): short runs in float, then double. */
+/*
+ * Sum of f(i) over i = first, first + stride .. below n (of type I): runs in float, then double. A whole run is loaded
+ * at once, because memory answers late.
+ */
 template <typename I, typename F> DEVICE double strided_sum(I first, I n, uint32_t stride, F f)
 {
 	double total = 0.0;
-	for (I i = first; i < n;) {
-		float run = 0.0f;
-		for (uint32_t k = 0; k < KERNEL_RUN && i < n; k++, i += stride)
-			run += f(i);
+	I i = first, span = (I)stride * (KERNEL_RUN - 1);
+	for (; i < n && n - i > span; i += (I)stride * KERNEL_RUN) {
+		float value[KERNEL_RUN], run = 0.0f;
+#pragma unroll
+		for (uint32_t k = 0; k < KERNEL_RUN; k++)
+			value[k] = f(i + k * stride);
+#pragma unroll
+		for (uint32_t k = 0; k < KERNEL_RUN; k++)
+			run += value[k];
 		total += (double)run;
 	}
-	return total;
+	float run = 0.0f;
+	for (; i < n; i += stride)
+		run += f(i);
+	return total + (double)run;
 }
 
 #endif

@@ -12,42 +12,64 @@ KERNEL tarn_copy(PARAMETER(copy_parameters) p)
 			((char *)p.to)[i] = ((const char *)p.from)[i];
 }
 
+/*
+ * y[to] = x[from] for elements i < count, where place(i) says to and from; from NOWHERE is zero. A thread's elements
+ * are all loaded before the first is stored.
+ */
+#define NOWHERE UINT64_MAX
+struct move {
+	uint64_t to, from;
+};
+
+template <typename T, typename F> DEVICE void move_elements(const void *x, void *y, uint64_t count, F place)
+{
+	uint64_t first = (uint64_t)blockIdx.x * (KERNEL_THREADS * KERNEL_LOOKUPS) + threadIdx.x;
+	move moves[KERNEL_LOOKUPS];
+	T value[KERNEL_LOOKUPS];
+#pragma unroll
+	for (uint32_t k = 0; k < KERNEL_LOOKUPS; k++) {
+		uint64_t i = first + k * KERNEL_THREADS;
+		moves[k] = i < count ? place(i) : move{ NOWHERE, NOWHERE };
+		value[k] = moves[k].from != NOWHERE ? ((const T *)x)[moves[k].from] : T(0);
+	}
+#pragma unroll
+	for (uint32_t k = 0; k < KERNEL_LOOKUPS; k++)
+		if (moves[k].to != NOWHERE)
+			((T *)y)[moves[k].to] = value[k];
+}
+
 template <typename T> DEVICE void lines_body(const lines_parameters &p)
 {
 	const line_source &source = p.source[blockIdx.y];
-	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x;
-	if (i >= p.lines * source.length)
-		return;
-	quotient line = divide(i, source.length);
-	((T *)p.y)[line.value * p.stride + source.to + line.rest] =
-		((const T *)source.from)[line.value * source.stride + line.rest];
+	move_elements<T>(source.from, p.y, p.lines * source.length, [&](uint64_t i) {
+		quotient line = divide(i, source.length);
+		return move{ line.value * p.stride + source.to + line.rest, line.value * source.stride + line.rest };
+	});
 }
 INSTANTIATE(lines, lines_parameters)
 
 template <typename T> DEVICE void pad_body(const pad_parameters &p)
 {
-	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x;
-	if (i >= p.elements)
-		return;
-	quotient line = divide(i, p.total);
-	bool inside = line.rest >= p.begin && line.rest - p.begin < p.length;
-	float value = inside ? load((const T *)p.x, line.value * p.length + line.rest - p.begin) : 0.0f;
-	store((T *)p.y, i, value);
+	move_elements<T>(p.x, p.y, p.elements, [&](uint64_t i) {
+		quotient line = divide(i, p.total);
+		bool inside = line.rest >= p.begin && line.rest - p.begin < p.length;
+		return move{ i, inside ? line.value * p.length + line.rest - p.begin : NOWHERE };
+	});
 }
 INSTANTIATE(pad, pad_parameters)
 
-/* The last axis stays the last: every element looks up its place in x. */
+/* The last axis stays the last. */
 template <typename T> DEVICE void permute_gather_body(const permute_parameters &p)
 {
-	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x, rest = i, from = 0;
-	if (i >= p.elements)
-		return;
-	for (uint32_t axis = p.rank; axis-- > 0;) {
-		quotient position = divide(rest, p.length[axis]);
-		from += position.rest * p.from[axis];
-		rest = position.value;
-	}
-	((T *)p.y)[i] = ((const T *)p.x)[from];
+	move_elements<T>(p.x, p.y, p.elements, [&](uint64_t i) {
+		uint64_t rest = i, from = 0;
+		for (uint32_t axis = p.rank; axis-- > 0;) {
+			quotient position = divide(rest, p.length[axis]);
+			from += position.rest * p.from[axis];
+			rest = position.value;
+		}
+		return move{ i, from };
+	});
 }
 INSTANTIATE(permute_gather, permute_parameters)
 

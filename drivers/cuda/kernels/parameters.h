@@ -19,8 +19,10 @@
 #define KERNEL_THREADS 256u
 /* Elements that one thread of an element-wise kernel computes; a Philox block has as many words. */
 #define KERNEL_VECTOR 4u
-/* Rows, or elements, that a thread sums in float before the sum goes to double. */
-#define KERNEL_RUN 16u
+/* Elements that a thread loads before it uses them, and sums in float before the sum goes to double. */
+#define KERNEL_RUN 8u
+/* Elements of a thread where each has to look its place up. */
+#define KERNEL_LOOKUPS 4u
 /* Side of the tiles of a product, and of a transposition. */
 #define PRODUCT_TILE 32u
 #define PRODUCT_DEPTH 16u
