@@ -29,7 +29,7 @@ check() {
 		echo "$text: an instruction outside the portable subset" >&2
 		return 1
 	fi
-	for architecture in sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120; do
+	for architecture in sm_75 sm_80 sm_90 sm_120; do
 		report=$("$PTXAS" -arch=$architecture -v "$text" -o /dev/null 2>&1)
 		if grep 'stack frame' <<<"$report" | grep -v '0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' >&2; then
 			echo "$text: a kernel has a stack frame or spills registers on $architecture" >&2
