@@ -1,9 +1,10 @@
 #!/bin/bash
 # Compiles the CUDA kernels to the PTX text that is committed and built into the program.
 #
-#   tools/make_ptx.sh [FILE]       writes drivers/cuda/kernels/tarn_kernels.ptx, or FILE
-#   tools/make_ptx.sh --sources    prints the checksum of the sources
-#   tools/make_ptx.sh --compiler   prints what compiles them here
+#   tools/make_ptx.sh [FILE [f32|bf16|f16]]   writes drivers/cuda/kernels/tarn_kernels.ptx, or FILE; large tensors are
+#                                             stored in that type (f32)
+#   tools/make_ptx.sh --sources              prints the checksum of the sources
+#   tools/make_ptx.sh --compiler             prints what compiles them here
 #
 # The first lines of the text say from which sources and with which compiler it was made; tests/test_cuda_ptx.sh compares
 # them. NVCC and PTXAS name the tools of the CUDA toolkit.
@@ -28,7 +29,7 @@ check() {
 		echo "$text: an instruction outside the portable subset" >&2
 		return 1
 	fi
-	for architecture in sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120; do
+	for architecture in sm_75 sm_80 sm_90 sm_120; do
 		report=$("$PTXAS" -arch=$architecture -v "$text" -o /dev/null 2>&1)
 		if grep 'stack frame' <<<"$report" | grep -v '0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' >&2; then
 			echo "$text: a kernel has a stack frame or spills registers on $architecture" >&2
@@ -39,14 +40,14 @@ check() {
 }
 
 compile() {
-	local target=$1
+	local target=$1 storage=$2
 	text=$(mktemp "$target.XXXXXX")
 	trap 'rm -f "$text"' EXIT
 	{
 		echo "// Made by \`make ptx\` from $kernels/*.cu and *.h."
 		echo "// sources: $(sources_sum)"
 		echo "// compiler: $(compiler_line)"
-		"$NVCC" -std=c++17 -arch=compute_75 -fmad=false -ptx $kernels/kernels.cu -o -
+		"$NVCC" -std=c++17 -arch=compute_75 -fmad=false -DKERNEL_STORAGE="$storage" -ptx $kernels/kernels.cu -o -
 	} >"$text"
 	check "$text"
 	chmod 644 "$text"
@@ -57,5 +58,5 @@ compile() {
 case ${1:-} in
 --sources) sources_sum ;;
 --compiler) compiler_line ;;
-*) compile "${1:-$kernels/tarn_kernels.ptx}" ;;
+*) compile "${1:-$kernels/tarn_kernels.ptx}" "${2:-f32}" ;;
 esac

@@ -56,11 +56,12 @@ enum tarn_status launch_slice(struct launch_call *call)
 {
 	const struct tensor *x = launch_tensor(call, 0);
 	const struct op_attr *attr = &call->op->attr;
-	uint64_t inner = launch_product(x, attr->axis + 1, x->rank), skipped = attr->begin * inner;
+	uint64_t inner = launch_product(x, attr->axis + 1, x->rank);
 	struct lines_parameters p = { .y = launch_output_address(call, 0) };
 	p.lines = launch_product(x, 0, attr->axis);
 	p.stride = attr->extent[0] * inner;
-	p.source[0].from = launch_address(call, 0) + skipped * dtype_bytes(x->dtype);
+	p.begin = attr->begin * inner;
+	p.source[0].from = launch_address(call, 0);
 	p.source[0].length = p.stride;
 	p.source[0].stride = x->dim[attr->axis] * inner;
 	return add_lines(call, &p, 1);

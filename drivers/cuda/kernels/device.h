@@ -5,51 +5,29 @@
  * stack, no float atomics. Products and sums are never contracted (nvcc -fmad=false); where a fused multiply-add is
  * wanted it is written fmaf. A kernel has one by-value struct as its parameter.
  *
- * Storage types. A kernel is a template over the type in which large tensors are stored; it computes in float. Kernels
- * carry the type at the end of their names: tarn_add_f32.
+ * Storage types. A kernel is a template over the type in which large tensors are stored (storage.h) and carries it at
+ * the end of its name: tarn_add_f32. What belongs to a channel or a row, weights in an optimizer and losses are float.
  */
 #ifndef TARN_CUDA_DEVICE_H
 #define TARN_CUDA_DEVICE_H
 
-#include "parameters.h"
+#include "storage.h"
 
-#define DEVICE static __device__ __forceinline__
 /* Four blocks to a multiprocessor: at most 64 registers, so that the assembler has no reason to spill. */
 #define KERNEL extern "C" __global__ void __launch_bounds__(KERNEL_THREADS, 4)
 #define PARAMETER(type) const __grid_constant__ struct type
 
-/* The kernels of a template name_body<T>(parameters), one for each storage type. */
-#define INSTANTIATE(name, parameters)                     \
-	KERNEL tarn_##name##_f32(PARAMETER(parameters) p) \
-	{                                                 \
-		name##_body<float>(p);                    \
+/* The kernel of a template name_body<T>(parameters) for the storage type that is compiled. */
+#ifndef KERNEL_STORAGE
+#define KERNEL_STORAGE f32
+#endif
+#define INSTANTIATE_FOR(name, storage, parameters)              \
+	KERNEL tarn_##name##_##storage(PARAMETER(parameters) p) \
+	{                                                       \
+		name##_body<storage>(p);                        \
 	}
-
-DEVICE float load(const float *x, uint64_t i)
-{
-	return x[i];
-}
-
-DEVICE void store(float *y, uint64_t i, float value)
-{
-	y[i] = value;
-}
-
-struct vector4 {
-	float v[KERNEL_VECTOR];
-};
-
-/* i is a multiple of 4: operands begin at multiples of 64 bytes. */
-DEVICE vector4 load4(const float *x, uint64_t i)
-{
-	float4 q = *(const float4 *)(x + i);
-	return { { q.x, q.y, q.z, q.w } };
-}
-
-DEVICE void store4(float *y, uint64_t i, vector4 value)
-{
-	*(float4 *)(y + i) = make_float4(value.v[0], value.v[1], value.v[2], value.v[3]);
-}
+#define INSTANTIATE_EXPANDED(name, storage, parameters) INSTANTIATE_FOR(name, storage, parameters)
+#define INSTANTIATE(name, parameters) INSTANTIATE_EXPANDED(name, KERNEL_STORAGE, parameters)
 
 DEVICE float clamp_apply(float low, float high, float value)
 {

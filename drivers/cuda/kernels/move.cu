@@ -30,7 +30,7 @@ template <typename T, typename F> DEVICE void move_elements(const void *x, void 
 	for (uint32_t k = 0; k < KERNEL_LOOKUPS; k++) {
 		uint64_t i = first + k * KERNEL_THREADS;
 		moves[k] = i < count ? place(i) : move{ NOWHERE, NOWHERE };
-		value[k] = moves[k].from != NOWHERE ? ((const T *)x)[moves[k].from] : T(0);
+		value[k] = moves[k].from != NOWHERE ? ((const T *)x)[moves[k].from] : T{};
 	}
 #pragma unroll
 	for (uint32_t k = 0; k < KERNEL_LOOKUPS; k++)
@@ -43,7 +43,8 @@ template <typename T> DEVICE void lines_body(const lines_parameters &p)
 	const line_source &source = p.source[blockIdx.y];
 	move_elements<T>(source.from, p.y, p.lines * source.length, [&](uint64_t i) {
 		quotient line = divide(i, source.length);
-		return move{ line.value * p.stride + source.to + line.rest, line.value * source.stride + line.rest };
+		return move{ line.value * p.stride + source.to + line.rest,
+			     line.value * source.stride + p.begin + line.rest };
 	});
 }
 INSTANTIATE(lines, lines_parameters)
@@ -79,7 +80,7 @@ INSTANTIATE(permute_gather, permute_parameters)
  */
 template <typename T> DEVICE void permute_transpose_body(const permute_parameters &p)
 {
-	__shared__ T tile[TRANSPOSE_TILE][TRANSPOSE_TILE + 1];
+	__shared__ float tile[TRANSPOSE_TILE][TRANSPOSE_TILE + 1];
 	uint32_t last = p.rank - 1, block = blockIdx.x;
 	uint64_t first_last = (uint64_t)(block % p.last_tiles) * TRANSPOSE_TILE;
 	block /= p.last_tiles;
@@ -98,13 +99,13 @@ template <typename T> DEVICE void permute_transpose_body(const permute_parameter
 	for (uint32_t r = threadIdx.y; r < TRANSPOSE_TILE; r += TRANSPOSE_ROWS) {
 		uint64_t i = first_inner + threadIdx.x, j = first_last + r;
 		if (i < p.length[p.inner] && j < p.length[last])
-			tile[r][threadIdx.x] = x[i + j * p.from[last]];
+			tile[r][threadIdx.x] = load(x, i + j * p.from[last]);
 	}
 	__syncthreads();
 	for (uint32_t r = threadIdx.y; r < TRANSPOSE_TILE; r += TRANSPOSE_ROWS) {
 		uint64_t i = first_inner + r, j = first_last + threadIdx.x;
 		if (i < p.length[p.inner] && j < p.length[last])
-			y[i * p.to[p.inner] + j] = tile[threadIdx.x][r];
+			store(y, i * p.to[p.inner] + j, tile[threadIdx.x][r]);
 	}
 }
 INSTANTIATE(permute_transpose, permute_parameters)

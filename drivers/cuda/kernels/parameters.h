@@ -217,6 +217,7 @@ struct line_source {
 struct lines_parameters {
 	DEVICE_ADDRESS(void) y;
 	uint64_t lines, stride; /* from one line of the result to the next */
+	uint64_t begin;         /* elements of each line of the source that are left out */
 	struct line_source source[LINES_SOURCES];
 };
 
