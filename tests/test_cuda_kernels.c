@@ -226,7 +226,7 @@ static enum tarn_status wide_op_graph(struct wide_op *wide, enum op_kind kind, c
 
 static void wide_op_open(struct wide_op *wide)
 {
-	const struct device_options options = { 1, UINT64_MAX };
+	const struct device_options options = { .threads = 1, .workspace_cap = UINT64_MAX };
 	struct kernel *kernel;
 	struct kernel_info info;
 	uint64_t at = 0;

@@ -394,8 +394,10 @@ static const struct pass_names pass_names[] = {
 
 static bool shapes_agree(const struct convolution *v, const int64_t after[2])
 {
-	bool agree = v->x.dim[0] == v->y.dim[0] && v->x.dim[1] == v->w.dim[1] && v->y.dim[1] == v->w.dim[0] &&
-		     v->x.uid != v->w.uid && v->w.uid != v->y.uid && v->x.uid != v->y.uid;
+	int64_t groups = v->x.dim[1] / v->w.dim[1]; /* of channels; cuDNN takes their number from the shapes */
+	bool agree = v->x.dim[0] == v->y.dim[0] && v->x.dim[1] % v->w.dim[1] == 0 && groups &&
+		     v->w.dim[0] % groups == 0 && v->y.dim[1] == v->w.dim[0] && v->x.uid != v->w.uid &&
+		     v->w.uid != v->y.uid && v->x.uid != v->y.uid;
 	for (int axis = 0; axis < 2; axis++) {
 		int64_t span = v->x.dim[2 + axis] + v->padding[axis] + after[axis] -
 			       (v->w.dim[2 + axis] - 1) * v->dilation[axis] - 1;

@@ -40,15 +40,22 @@ static bool image_index(const struct convolution *v, int axis, int64_t place, in
 	return *index >= 0 && *index < v->x.dim[2 + axis];
 }
 
+/* Output channels of one group; its input channels are those of w. */
+static int64_t group_outputs(const struct convolution *v)
+{
+	return v->w.dim[0] / (v->x.dim[1] / v->w.dim[1]);
+}
+
 static void sum_forward(const struct convolution *v, const struct sim_operand *operand, struct sum *sum,
 			const int64_t o[4])
 {
+	int64_t first = o[1] / group_outputs(v) * v->w.dim[1];
 	for (int64_t c = 0; c < v->w.dim[1]; c++)
 		for (int64_t r = 0; r < v->w.dim[2]; r++)
 			for (int64_t s = 0; s < v->w.dim[3]; s++) {
 				int64_t h, w;
 				if (image_index(v, 0, o[2], r, &h) && image_index(v, 1, o[3], s, &w))
-					add(sum, at(operand[0].data, &v->x, o[0], c, h, w),
+					add(sum, at(operand[0].data, &v->x, o[0], first + c, h, w),
 					    at(operand[1].data, &v->w, o[1], c, r, s), c, v->w.dim[1]);
 			}
 }
@@ -64,26 +71,29 @@ static bool window_place(const struct convolution *v, int axis, int64_t index, i
 static void sum_data(const struct convolution *v, const struct sim_operand *operand, struct sum *sum,
 		     const int64_t o[4])
 {
-	for (int64_t k = 0; k < v->w.dim[0]; k++)
+	int64_t outputs = group_outputs(v), first = o[1] / v->w.dim[1] * outputs;
+	for (int64_t k = first; k < first + outputs; k++)
 		for (int64_t r = 0; r < v->w.dim[2]; r++)
 			for (int64_t s = 0; s < v->w.dim[3]; s++) {
 				int64_t p, q;
 				if (window_place(v, 0, o[2], r, &p) && window_place(v, 1, o[3], s, &q))
 					add(sum, at(operand[2].data, &v->y, o[0], k, p, q),
-					    at(operand[1].data, &v->w, k, o[1], r, s), k, v->w.dim[0]);
+					    at(operand[1].data, &v->w, k, o[1] % v->w.dim[1], r, s), k - first,
+					    outputs);
 			}
 }
 
 static void sum_filter(const struct convolution *v, const struct sim_operand *operand, struct sum *sum,
 		       const int64_t o[4])
 {
+	int64_t first = o[0] / group_outputs(v) * v->w.dim[1];
 	for (int64_t n = 0; n < v->y.dim[0]; n++)
 		for (int64_t p = 0; p < v->y.dim[2]; p++)
 			for (int64_t q = 0; q < v->y.dim[3]; q++) {
 				int64_t h, w;
 				if (image_index(v, 0, p, o[2], &h) && image_index(v, 1, q, o[3], &w))
 					add(sum, at(operand[2].data, &v->y, n, o[0], p, q),
-					    at(operand[0].data, &v->x, n, o[1], h, w), p, v->y.dim[2]);
+					    at(operand[0].data, &v->x, n, first + o[1], h, w), p, v->y.dim[2]);
 			}
 }
 
