@@ -1,6 +1,9 @@
 /* session_info.c - what a session knows and gives away: weights, figures, pictures. */
 #include "session.h"
 
+#ifdef CONFIG_PLANNER
+#include "boot.h"
+#endif
 #include "exec/profile.h"
 #include "plan/draw.h"
 
@@ -67,11 +70,19 @@ enum tarn_status tarn_write_tensor(struct tarn_session *session, const char *nam
 	return st ? st : exec_write(&session->executor, name, source, bytes);
 }
 
+/* The arena's budget, and what the device holds beside the arena. */
+static uint64_t total_budget(const struct plan *plan, const struct plan_report *report)
+{
+	if (plan->budget_bytes == UINT64_MAX)
+		return UINT64_MAX;
+	return plan->budget_bytes + report->overhead_bytes + report->reserve_bytes;
+}
+
 enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_plan_info *info)
 {
 	const struct plan *plan = &session->plan;
 	const struct plan_report *report = &session->report;
-	*info = (struct tarn_plan_info){ .budget_bytes = plan->budget_bytes,
+	*info = (struct tarn_plan_info){ .budget_bytes = total_budget(plan, report),
 					 .peak_bytes = report->peak_bytes,
 					 .arena_bytes = plan->arena_bytes,
 					 .persistent_bytes = plan->persistent_bytes,
@@ -87,6 +98,10 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .batch = plan->program[0].batch,
 					 .overhead = report->overhead,
 					 .plan_ms = report->plan_ms,
+					 .pack_ms = report->pack_ms,
+					 .time_bound_ns = report->time_bound_ns,
+					 .peak_bound_bytes = report->peak_bound_bytes,
+					 .gap = report->gap,
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,
@@ -131,6 +146,33 @@ enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *
 	host_arena_fini(&scratch);
 	return st;
 }
+
+/* Only who planned knows what the planner was asked. */
+#ifdef CONFIG_PLANNER
+static enum tarn_status check_planned_here(const struct tarn_session *session)
+{
+	if (session->plan.mapping)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "the plan was loaded from a file, which does not hold the planner's "
+				 "problem: give the configuration");
+	return TARN_OK;
+}
+
+enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
+{
+	enum tarn_status st = check_planned_here(session);
+	return st ? st
+		  : boot_dump_dag(&session->config, &session->device, &session->plan, &session->arena, path, time_ns);
+}
+#else
+enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
+{
+	(void)session;
+	(void)path;
+	(void)time_ns;
+	return tarn_fail(TARN_EUNSUPPORTED, "this build has no planner (CONFIG_PLANNER is off)");
+}
+#endif
 
 uint64_t tarn_arena_touched_bytes(struct tarn_session *session)
 {

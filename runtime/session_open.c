@@ -277,8 +277,11 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		return st;
 	count_steps(session);
 	st = open_feeds(session);
-	if (!st && session->device.ops->freeze)
-		st = session->device.ops->freeze(&session->device, session->plan.budget_bytes);
+	if (!st && session->device.ops->freeze) {
+		/* What auto took from a device that had it free is not held against it. */
+		bool limited = config->memory.budget != BUDGET_AUTO;
+		st = session->device.ops->freeze(&session->device, limited ? config->memory.budget : UINT64_MAX);
+	}
 	if (st)
 		return st;
 	lockdown_prepare_heap(HEAP_RESERVE_BYTES);

@@ -205,6 +205,11 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	call->workspace = workspace;
 	call->list = list;
 	list->launches = 0;
+	if (!launch_table[call->op->kind])
+		return launch_fail(call, "there is no kernel for this op");
+	const struct op_attr *attr = &call->op->attr;
+	if (attr->per_sample || attr->has_ignore_index || attr->label_smoothing != 0.0f)
+		return launch_fail(call, "dropout of whole samples, ignored labels and label smoothing have no kernel");
 	for (uint32_t i = 0; i < call->op->inputs + call->op->outputs; i++)
 		if (tensor_elements(launch_tensor(call, i)) > (uint64_t)1 << 40)
 			return launch_fail(call, "operand %u has %llu elements; at most 2^40", i,
@@ -214,6 +219,8 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 
 bool cuda_launch_supported(const struct graph *graph, uint32_t op)
 {
+	if (!launch_table[graph->op[op].kind])
+		return false;
 	switch (graph->op[op].kind) {
 	case OP_MATMUL:
 	case OP_CONV2D:
