@@ -179,7 +179,7 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
+src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
@@ -214,7 +214,7 @@ lib-$(CONFIG_DRIVER_CPU) += -ldnnl
 openmp-$(CONFIG_DRIVER_CPU) := -fopenmp
 
 flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idrivers -I. -include $(autoconf-h) \
-	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off \
+	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fopenmp-simd \
 	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
 user-flags := $(CPPFLAGS) $(CFLAGS)
 # Where the CUDA toolkit is, if anywhere; only checks of the tests need its headers.

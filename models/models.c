@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct model_family *const model_families[] = { &mlp_family, &lenet_family, &resnet_family };
+const struct model_family *const model_families[] = {
+	&mlp_family,      &lenet_family,       &vgg_family, &resnet_family, &resnet_imagenet_family,
+	&densenet_family, &mobilenetv2_family,
+};
 const uint32_t model_families_count = sizeof model_families / sizeof model_families[0];
 
 static enum tarn_status read_family(const struct yaml_node *model, const struct model_family **family)
@@ -84,9 +87,9 @@ void models_help(FILE *out)
 	fprintf(out, "model: {family: NAME, parameter: value, ...}\n\n");
 	for (uint32_t i = 0; i < model_families_count; i++) {
 		const struct model_family *family = model_families[i];
-		fprintf(out, "%-10s %s\n", family->name, family->help);
+		fprintf(out, "%-16s %s\n", family->name, family->help);
 		for (uint32_t k = 0; k < family->keys; k++)
-			fprintf(out, "    %-10s %s; integer from %" PRIu32 " to %" PRIu32 "; default %" PRIu32 "\n",
+			fprintf(out, "    %-14s %s; integer from %" PRIu32 " to %" PRIu32 "; default %" PRIu32 "\n",
 				family->key[k].name, family->key[k].help, family->key[k].low, family->key[k].high,
 				family->key[k].fallback);
 	}

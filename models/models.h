@@ -1,9 +1,9 @@
 /*
  * models.h - network builders, one family a file.
  *
- * A family turns `model: {family: NAME, ...}` into layers. Its parameters are integers, described by a table that drives
- * reading, ranges, defaults, "did you mean" and help. Parameters are created in the order in which the same network in
- * PyTorch has them, so that `network.init: hash` gives both the same weights.
+ * A family turns `model: {family: NAME, ...}` into layers. Its parameters are integers, described by a table that
+ * drives reading, ranges, defaults, "did you mean" and help. Parameters are created in the order in which the same
+ * network in PyTorch has them, so that `network.init: hash` gives both the same weights.
  */
 #ifndef TARN_MODELS_H
 #define TARN_MODELS_H
@@ -33,9 +33,8 @@ struct model_family {
 				  uint32_t *y);
 };
 
-extern const struct model_family mlp_family;    /* mlp.c: width, depth */
-extern const struct model_family lenet_family;  /* lenet.c */
-extern const struct model_family resnet_family; /* resnet.c: CIFAR family, depth = 6n+2, width = 16 */
+extern const struct model_family mlp_family, lenet_family, vgg_family, resnet_family, resnet_imagenet_family,
+	densenet_family, mobilenetv2_family;
 
 extern const struct model_family *const model_families[];
 extern const uint32_t model_families_count;

@@ -1,23 +1,17 @@
 /* boot.c - the pipeline: config -> graphs -> schedules -> offsets -> plan -> verify. */
 #include "boot.h"
 
+#include "boot_question.h"
+#include "base/cpu_clock.h"
 #include "data/dataset.h"
 #include "graph/build.h"
 #include "planner/assemble.h"
+#include "planner/certify.h"
 #include "planner/cost_table.h"
-#include "planner/graph_problem.h"
-#include "planner/planner.h"
+#include "planner/dag_dump.h"
 #include "verify/verify.h"
 
 #include <string.h>
-#include <time.h>
-
-static double thread_cpu_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 /* Stage 1, 2: the graphs of every program that the data ask for. */
 static enum tarn_status add_program(const struct config *config, const struct sample_shape *shape,
@@ -96,37 +90,66 @@ static bool is_training(const struct program *program)
 	return program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
 }
 
+/* Without places that outputs may take over. */
+static enum tarn_status forbid_in_place(struct problem *problem, struct host_arena *arena)
+{
+	struct problem_op *op = HOST_ARRAY(arena, problem->ops + 1u, struct problem_op);
+	if (!op)
+		return TARN_ENOMEM;
+	memcpy(op, problem->op, problem->ops * sizeof *op);
+	for (uint32_t o = 0; o < problem->ops; o++)
+		op[o].in_place = 0;
+	problem->op = op;
+	return TARN_OK;
+}
+
+enum tarn_status boot_question(const struct config *config, const struct plan *plan, const struct program *program,
+			       struct device *device, struct host_arena *arena, struct boot_question *out)
+{
+	struct cost_table costs = { 0 };
+	struct kernel_info *info;
+	uint8_t *keep = NULL;
+	uint64_t budget = config->memory.budget;
+	enum tarn_status st = TARN_OK;
+	if (config->costs[0])
+		st = cost_table_load(config->costs, device->ops->name, device->ops->threads(device), arena, &costs);
+	if (st)
+		return tarn_fail_prefix(st, "device.costs");
+	st = compile_ops(&program->graph, device, &costs, arena, &info);
+	if (!st)
+		st = graph_problem_build(&program->graph, info, arena, &out->graph_problem);
+	out->problem = out->graph_problem.problem;
+	if (!st && !config->memory.in_place)
+		st = forbid_in_place(&out->problem, arena);
+	if (budget != UINT64_MAX)
+		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
+	out->request = (struct planner_request){ .problem = &out->problem,
+						 .strategy = config->memory.recompute,
+						 .effort = config->memory.effort,
+						 .budget = budget };
+	if (!is_training(program) && out->request.strategy != STRATEGY_MIN)
+		out->request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation has to fit */
+	if (!st && out->request.strategy == STRATEGY_MANUAL)
+		st = graph_problem_keep(&program->graph, &out->graph_problem, &config->memory.keep, arena, &keep);
+	out->request.keep = keep;
+	return st;
+}
+
 struct program_plan {
-	struct graph_problem problem;
+	struct boot_question question;
 	struct planner_result result;
 };
 
 /* Stage 4, 5: schedule and offsets of one program. TARN_EBUDGET leaves the figures of the shortfall in result. */
-static enum tarn_status plan_program_memory(const struct config *config, const struct plan *plan,
-					    const struct program *program, struct host_arena *arena,
-					    struct program_plan *out)
+static enum tarn_status plan_program_memory(struct program_plan *part, struct host_arena *arena)
 {
-	uint8_t *keep = NULL;
-	uint64_t budget = config->memory.budget;
-	if (budget != UINT64_MAX)
-		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
-	struct planner_request request = { .problem = &out->problem.problem,
-					   .strategy = config->memory.recompute,
-					   .budget = budget };
-	if (!is_training(program) && request.strategy != STRATEGY_MIN)
-		request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation just has to fit */
-	enum tarn_status st = TARN_OK;
-	if (request.strategy == STRATEGY_MANUAL)
-		st = graph_problem_keep(&program->graph, &out->problem, &config->memory.keep, arena, &keep);
-	request.keep = keep;
-	if (!st)
-		st = planner_run(&request, arena, &out->result);
+	enum tarn_status st = planner_run(&part->question.request, arena, &part->result);
 #ifdef CONFIG_DEBUG_CHECKS
-	const struct expansion *expansion = &out->result.expansion;
+	const struct expansion *expansion = &part->result.expansion;
 	if (!st)
-		st = schedule_check(&out->problem.problem, &out->result.schedule);
+		st = schedule_check(&part->question.problem, &part->result.schedule);
 	if (!st)
-		st = pack_check(expansion->buffer, expansion->buffers, out->result.offset, out->result.height);
+		st = pack_check(expansion->buffer, expansion->buffers, part->result.offset, part->result.height);
 #endif
 	return st;
 }
@@ -165,23 +188,14 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	memset(part, 0, sizeof part);
 	uint64_t auto_bytes = plan->persistent_bytes;
 	bool refused = false;
-	struct cost_table costs = { 0 };
 	plan->min_budget_bytes = plan->persistent_bytes;
-	if (config->costs[0]) {
-		enum tarn_status st =
-			cost_table_load(config->costs, device->ops->name, device->ops->threads(device), arena, &costs);
-		if (st)
-			return tarn_fail_prefix(st, "device.costs");
-	}
 	for (uint32_t i = 0; i < plan->programs; i++) {
-		struct kernel_info *info;
-		enum tarn_status st = compile_ops(&plan->program[i].graph, device, &costs, arena, &info);
-		double start = thread_cpu_ms();
+		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
+		double start = cpu_clock_ms();
 		if (!st)
-			st = graph_problem_build(&plan->program[i].graph, info, arena, &part[i].problem);
-		if (!st)
-			st = plan_program_memory(config, plan, &plan->program[i], arena, &part[i]);
-		report->plan_ms += thread_cpu_ms() - start;
+			st = plan_program_memory(&part[i], arena);
+		report->plan_ms += cpu_clock_ms() - start;
+		report->pack_ms += part[i].result.pack_ms;
 		if (st && st != TARN_EBUDGET)
 			return st;
 		refused = refused || st == TARN_EBUDGET;
@@ -193,15 +207,21 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 	}
 	if (refused || plan->min_budget_bytes > config->memory.budget)
 		return refuse_budget(config, plan, auto_bytes);
+	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
-		enum tarn_status st = assemble_program(plan, &part[i].problem, &part[i].result, arena, program);
+		enum tarn_status st =
+			assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
+		if (!st)
+			st = certify_program(plan, &part[i].question.graph_problem, part[i].question.request.budget,
+					     arena, program);
 		if (st)
 			return st;
 		if (program->height_bytes > plan->arena_bytes)
 			plan->arena_bytes = program->height_bytes;
 		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
+	report->plan_ms += cpu_clock_ms() - start;
 	return TARN_OK;
 }
 
@@ -210,16 +230,16 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 {
 	memset(plan, 0, sizeof *plan);
 	memset(report, 0, sizeof *report);
-	double start = thread_cpu_ms();
+	double start = cpu_clock_ms();
 	enum tarn_status st = build_graphs(config, arena, plan);
 	if (!st)
 		st = assemble_persistent(plan, arena);
-	report->plan_ms = thread_cpu_ms() - start;
+	report->plan_ms = cpu_clock_ms() - start;
 	if (!st)
 		st = plan_memory(config, device, arena, plan, report);
 	if (st)
 		return st;
-	start = thread_cpu_ms();
+	start = cpu_clock_ms();
 	plan->driver = device->ops->name;
 	plan->threads = device->ops->threads(device);
 	plan->alignment = (uint32_t)TARN_ALIGNMENT;
@@ -231,6 +251,48 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 	plan_seal(plan);
 	st = verify_plan(plan, arena);
 	plan_report_fill(plan, report);
-	report->plan_ms += thread_cpu_ms() - start;
+	report->plan_ms += cpu_clock_ms() - start;
+	return st;
+}
+
+/* As a file's reader sees it: what another op reads runs for that op's sake. */
+static void require_unread_only(struct problem *problem)
+{
+	for (uint32_t o = 0; o < problem->ops; o++)
+		for (uint32_t i = 0; i < problem->op[o].inputs; i++)
+			problem->op[problem->value[problem_inputs(problem, o)[i]].producer].required = false;
+}
+
+/* As `tarn dag` asks: no addresses, nothing in place, its usual effort. */
+static enum tarn_status plan_abstract(struct boot_question *question, struct host_arena *scratch, uint64_t *time_ns)
+{
+	struct planner_result result;
+	struct planner_request request = { .problem = &question->problem,
+					   .budget = question->request.budget,
+					   .effort = EFFORT_NORMAL,
+					   .sum_of_bytes = true,
+					   .skip_least = true };
+	enum tarn_status st = forbid_in_place(&question->problem, scratch);
+	if (st)
+		return st;
+	require_unread_only(&question->problem);
+	st = planner_run(&request, scratch, &result);
+	*time_ns = st ? UINT64_MAX : result.time_ns;
+	if (st == TARN_EBUDGET)
+		tarn_error_clear();
+	return st == TARN_EBUDGET ? TARN_OK : st;
+}
+
+enum tarn_status boot_dump_dag(const struct config *config, struct device *device, const struct plan *plan,
+			       struct host_arena *scratch, const char *path, uint64_t *time_ns)
+{
+	struct host_mark mark = host_arena_mark(scratch);
+	struct boot_question question;
+	enum tarn_status st = boot_question(config, plan, &plan->program[0], device, scratch, &question);
+	if (!st)
+		st = dag_dump(plan, &plan->program[0], &question.graph_problem, scratch, path);
+	if (!st)
+		st = plan_abstract(&question, scratch, time_ns);
+	host_arena_release(scratch, mark);
 	return st;
 }

@@ -17,4 +17,12 @@
 enum tarn_status boot_plan(const struct config *config, struct device *device, struct host_arena *arena,
 			   struct plan *plan, struct plan_report *report);
 
+/*
+ * Writes the training step's problem as JSON for `tarn dag` (planner/dag_dump.h), and plans it as that does, within the
+ * same budget: *time_ns, UINT64_MAX when no schedule was found. `plan` came from boot_plan, with the same configuration
+ * and device. `scratch` is given back.
+ */
+enum tarn_status boot_dump_dag(const struct config *config, struct device *device, const struct plan *plan,
+			       struct host_arena *scratch, const char *path, uint64_t *time_ns);
+
 #endif

@@ -1,6 +1,9 @@
 /* session_info.c - what a session knows and gives away: weights, figures, pictures. */
 #include "session.h"
 
+#ifdef CONFIG_PLANNER
+#include "boot.h"
+#endif
 #include "exec/profile.h"
 #include "plan/draw.h"
 
@@ -87,6 +90,10 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .batch = plan->program[0].batch,
 					 .overhead = report->overhead,
 					 .plan_ms = report->plan_ms,
+					 .pack_ms = report->pack_ms,
+					 .time_bound_ns = report->time_bound_ns,
+					 .peak_bound_bytes = report->peak_bound_bytes,
+					 .gap = report->gap,
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,
@@ -128,6 +135,33 @@ enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *
 	host_arena_fini(&scratch);
 	return st;
 }
+
+/* Only who planned knows what the planner was asked. */
+#ifdef CONFIG_PLANNER
+static enum tarn_status check_planned_here(const struct tarn_session *session)
+{
+	if (session->plan.mapping)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "the plan was loaded from a file, which does not hold the planner's "
+				 "problem: give the configuration");
+	return TARN_OK;
+}
+
+enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
+{
+	enum tarn_status st = check_planned_here(session);
+	return st ? st
+		  : boot_dump_dag(&session->config, &session->device, &session->plan, &session->arena, path, time_ns);
+}
+#else
+enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns)
+{
+	(void)session;
+	(void)path;
+	(void)time_ns;
+	return tarn_fail(TARN_EUNSUPPORTED, "this build has no planner (CONFIG_PLANNER is off)");
+}
+#endif
 
 uint64_t tarn_arena_touched_bytes(struct tarn_session *session)
 {

@@ -55,7 +55,13 @@ struct tarn_plan_info {
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
-	double overhead, plan_ms;
+	double overhead, plan_ms, pack_ms; /* pack_ms: the part of plan_ms that packing took */
+	/*
+	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no plan
+	 * has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
+	 */
+	uint64_t time_bound_ns, peak_bound_bytes;
+	double gap;
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */
@@ -107,6 +113,14 @@ TARN_API enum tarn_status tarn_plan_info(const struct tarn_session *session, str
 TARN_API void tarn_plan_recomputed(const struct tarn_session *session, char *buffer, size_t size);
 TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
+
+/*
+ * The training step's problem as JSON, in the format that `tarn dag` reads, and the time that `tarn dag` finds for it
+ * within the session's budget: there only bytes are summed and nothing happens in place, so that it may differ from the
+ * plan's. *time_ns is UINT64_MAX when no schedule was found. Only for a session that made its plan itself:
+ * TARN_EUNSUPPORTED when it was loaded.
+ */
+TARN_API enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *path, uint64_t *time_ns);
 
 /* A readable listing of every program: instructions, tensors, offsets. */
 TARN_API void tarn_plan_print(const struct tarn_session *session, FILE *out);

@@ -91,6 +91,75 @@ static uint32_t count_kind(enum op_kind kind)
 
 /* ---- the sweep ---- */
 
+/* Rows of x as slices with a curve behind each, summed in one loss. Returns the loss. */
+static uint32_t slices_of(uint32_t x, const uint32_t (*range)[2], uint32_t count)
+{
+	static const char *const name[] = { "s0", "s1", "s2", "s3" };
+	uint32_t sum = TENSOR_NONE;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct op_attr slice = { .begin = range[i][0], .extent = { range[i][1] } };
+		const struct op_attr curve = { .activation = ACTIVATION_TANH };
+		uint32_t y = ADD(OP_ACTIVATION, name[i], &curve, ADD(OP_SLICE, name[i], &slice, x));
+		sum = i ? ADD(OP_ADD, "sum", NULL, sum, y) : y;
+	}
+	return to_plain_loss(sum);
+}
+
+/* Slices side by side: their gradients are joined, in the order of the axis, whatever the order of the slices. */
+START_TEST(gradients_of_slices_are_joined)
+{
+	const uint32_t range[3][2] = { { 4, 2 }, { 0, 2 }, { 2, 2 } };
+	uint32_t x = parameter("x", 6, 4, 0, 0), g;
+	ck_assert_ok(autodiff_gradients(&graph, slices_of(x, range, 3), &x, 1, &arena, &g));
+	ck_assert_int_eq((int)producer(g)->kind, OP_CONCAT);
+	ck_assert_uint_eq(count_kind(OP_PAD_AXIS), 0);
+	ck_assert_str_eq(tensor_name(&graph, input_of(g, 0)), "s1/gradient_input");
+	ck_assert_str_eq(tensor_name(&graph, input_of(g, 2)), "s0/gradient_input");
+	check_same_shape(x, g);
+	ck_assert_ok(graph_check(&graph));
+}
+END_TEST
+
+/* Zeros stand between slices that leave a gap; slices that overlap are added. */
+START_TEST(gradients_of_slices_with_gaps_and_overlaps)
+{
+	const uint32_t gap[2][2] = { { 1, 2 }, { 4, 2 } }, overlap[2][2] = { { 0, 4 }, { 2, 4 } };
+	uint32_t x = parameter("x", 7, 4, 0, 0), y = parameter("y", 6, 4, 0, 0), g;
+	ck_assert_ok(autodiff_gradients(&graph, slices_of(x, gap, 2), &x, 1, &arena, &g));
+	ck_assert_int_eq((int)producer(g)->kind, OP_CONCAT);
+	ck_assert_uint_eq(producer(g)->inputs, 5);
+	for (uint32_t k = 0; k < 5; k += 2)
+		ck_assert_int_eq((int)producer(input_of(g, k))->kind, OP_FILL);
+	check_same_shape(x, g);
+	ck_assert_ok(autodiff_gradients(&graph, slices_of(y, overlap, 2), &y, 1, &arena, &g));
+	ck_assert_int_eq((int)producer(g)->kind, OP_ADD);
+	ck_assert_uint_eq(count_kind(OP_PAD_AXIS), 2);
+	ck_assert_ok(graph_check(&graph));
+}
+END_TEST
+
+/* A weight that 20 small products share: 16 of them become one product, and the other 4. */
+START_TEST(gradients_of_many_small_products_are_joined)
+{
+	uint32_t wrt[3] = { parameter("w", 32, 32, 0, 0), parameter("b", 32, 0, 0, 0), parameter("x", 2, 32, 0, 0) },
+		 g[3];
+	const struct op_attr product = { .transpose_b = 1 }, curve = { .activation = ACTIVATION_TANH };
+	uint32_t y = wrt[2], forward = 0;
+	for (uint32_t i = 0; i < 20; i++)
+		y = ADD(OP_ACTIVATION, "curve", &curve, ADD(OP_MATMUL, "product", &product, y, wrt[0], wrt[1]));
+	forward = count_kind(OP_MATMUL);
+	ck_assert_ok(autodiff_gradients(&graph, to_plain_loss(y), wrt, 3, &arena, g));
+	ck_assert_uint_eq(count_kind(OP_MATMUL), forward + 20 + 2);
+	ck_assert_uint_eq(count_kind(OP_SUM_ROWS), 2);
+	ck_assert_uint_eq(count_kind(OP_CONCAT), 4);
+	ck_assert_int_eq((int)producer(g[0])->kind, OP_ADD);
+	ck_assert_uint_eq(graph.tensor[op_inputs(&graph, graph.tensor[input_of(g[0], 0)].producer)[0]].dim[0], 32);
+	for (uint32_t k = 0; k < 3; k++)
+		check_same_shape(wrt[k], g[k]);
+	ck_assert_ok(graph_check(&graph));
+}
+END_TEST
+
 /* x is read by scale, tanh and sigmoid, in this order: the sum is (sigmoid + tanh) + scale. */
 START_TEST(sums_start_with_the_last_consumer)
 {
@@ -455,6 +524,9 @@ int main(void)
 	TCase *tc = tcase_create("autodiff");
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, sums_start_with_the_last_consumer);
+	tcase_add_test(tc, gradients_of_slices_are_joined);
+	tcase_add_test(tc, gradients_of_slices_with_gaps_and_overlaps);
+	tcase_add_test(tc, gradients_of_many_small_products_are_joined);
 	tcase_add_test(tc, sums_pass_one_gradient_on);
 	tcase_add_test(tc, squares_have_two_partial_gradients);
 	tcase_add_test(tc, what_the_loss_ignores_has_no_gradient);

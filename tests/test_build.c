@@ -315,6 +315,43 @@ START_TEST(activations_are_fused)
 }
 END_TEST
 
+/* Behind a max_pool that is its only reader; not where the gradient needs no stored value anyway, or somebody else
+ * reads. */
+START_TEST(activations_move_behind_max_pool)
+{
+	ck_assert_ok(network("layers:\n"
+			     "  - conv2d: {channels: 4, kernel: 3, name: c1}\n"
+			     "  - relu: {name: r1}\n"
+			     "  - max_pool: {kernel: 2, name: p1}\n"
+			     "  - relu6: {name: r2}\n"
+			     "  - max_pool: {kernel: 2, stride: 1, name: p2}\n"
+			     "  - batch_norm\n"
+			     "  - relu: {name: r3}\n"
+			     "  - max_pool: {kernel: 1, stride: 1, name: p3}\n"
+			     "  - conv2d: {channels: 4, kernel: 1, name: c4}\n"
+			     "  - relu: {name: r4}\n"
+			     "  - max_pool: {kernel: 1, stride: 1, name: p4}\n"
+			     "  - add: [r4, p4]\n"
+			     "  - tanh: {name: t5}\n"
+			     "  - max_pool: {kernel: 1, stride: 1, name: p5}\n"
+			     "  - flatten\n"
+			     "  - dense: 10\n",
+			     &image, BUILD_TRAINING));
+	ck_assert_uint_eq(graph_find(&graph, "r1"), TENSOR_NONE);
+	ck_assert_int_eq((int)producer_of("p1")->kind, OP_ACTIVATION);
+	ck_assert_str_eq(op_name(&graph, graph.tensor[graph_find(&graph, "p1")].producer), "r1");
+	ck_assert_int_eq((int)producer_of("p1/maximum")->kind, OP_MAX_POOL);
+	ck_assert_uint_eq(attr_activation("c1"), ACTIVATION_NONE);
+	ck_assert_uint_eq(attr_activation("p2"), ACTIVATION_RELU6);
+	ck_assert_uint_eq(attr_activation("r3"), ACTIVATION_RELU);
+	ck_assert_int_eq((int)producer_of("p3")->kind, OP_MAX_POOL);
+	ck_assert_uint_eq(attr_activation("r4"), ACTIVATION_RELU);
+	ck_assert_int_eq((int)producer_of("p4")->kind, OP_MAX_POOL);
+	ck_assert_int_eq((int)producer_of("p5")->kind, OP_MAX_POOL);
+	ck_assert_ok(graph_check(&graph));
+}
+END_TEST
+
 static const char several[] = "layers:\n"
 			      "  - conv2d: {channels: 4, kernel: 3, bias: false}\n"
 			      "  - batch_norm\n"
@@ -686,6 +723,7 @@ int main(void)
 	tcase_add_test(tc, frozen_layers_cost_nothing);
 	tcase_add_test(tc, unused_layers_are_dropped);
 	tcase_add_test(tc, activations_are_fused);
+	tcase_add_test(tc, activations_move_behind_max_pool);
 	tcase_add_test(tc, inference_agrees_with_training);
 	tcase_add_test(tc, dropouts_have_their_own_streams);
 	tcase_add_test(tc, batch_norm_of_one_value_is_refused);

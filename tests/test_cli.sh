@@ -27,11 +27,14 @@ field() {
 plan_fields() {
 	"$tarn" plan "$directory/net.yaml" --json >"$directory/plan.json"
 	for key in peak_bytes arena_bytes budget_bytes none_peak_bytes transient_peak_bytes none_transient_peak_bytes \
-		min_budget_bytes parameter_count recomputed_ops overhead offload_bytes plan_checksum plan_ms; do
+		min_budget_bytes parameter_count recomputed_ops overhead offload_bytes plan_checksum \
+		total_time lower_bound_time lower_bound_peak gap pack_ms plan_ms; do
 		field "$directory/plan.json" $key
 	done
 	[ "$(field "$directory/plan.json" budget_bytes)" = None ]
 	[ "$(field "$directory/plan.json" recomputed_ops)" = 0 ]
+	[ "$(field "$directory/plan.json" gap)" = 0 ]
+	[ "$(field "$directory/plan.json" lower_bound_time)" = "$(field "$directory/plan.json" total_time)" ]
 }
 
 train_fields() {
@@ -196,7 +199,15 @@ broken_pipe() {
 
 # Measured costs change what is planned, never what is computed.
 calibration() {
-	"$tarn" calibrate "$directory/net.yaml" -o "$directory/costs.txt"
+	"$tarn" calibrate "$directory/net.yaml" -o "$directory/costs.txt" >"$directory/costs.log"
+	# The plan adds up what was measured, and a run says how long its steps were beside it.
+	"$tarn" plan "$directory/net.yaml" "device.costs=$directory/costs.txt" --json >"$directory/calibrated.json"
+	/usr/bin/python3 -c 'import re, sys
+measured = float(re.search(r"a step takes ([0-9.]+) ms", open(sys.argv[1]).read()).group(1))
+assert abs(measured - float(sys.argv[2])) <= 0.006 + 0.001 * measured, (measured, sys.argv[2])' \
+		"$directory/costs.log" "$(field "$directory/calibrated.json" planned_step_ms)"
+	"$tarn" train "$directory/net.yaml" "device.costs=$directory/costs.txt" >"$directory/costs.log"
+	grep -q "step .* ms measured (median), .* ms planned: .* times the plan" "$directory/costs.log"
 	[ "$(grep -c . "$directory/costs.txt")" -gt 20 ]
 	"$tarn" train "$directory/net.yaml" --json "device.costs=$directory/costs.txt" \
 		"memory.budget=$(field "$directory/plan.json" min_budget_bytes)" >"$directory/costs.json"

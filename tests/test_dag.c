@@ -103,6 +103,67 @@ START_TEST(refuses_a_broken_graph)
 }
 END_TEST
 
+/* An op with two outputs that runs once, and an update after its reader. */
+static const char effects[] = "{nodes: [{id: w, kind: source, time: 0, bytes: 9},\n"
+			      "{id: a, kind: op, time: 5, bytes: 4, workspace: 1, inputs: [w], once: true},\n"
+			      "{id: a2, kind: op, time: 0, bytes: 3, with: a, inputs: [w]},\n"
+			      "{id: a3, kind: op, time: 0, bytes: 2, with: a, inputs: [w]},\n"
+			      "{id: u, kind: op, time: 1, bytes: 0, inputs: [a2, w], after: [b, a]},\n"
+			      "{id: b, kind: op, time: 2, bytes: 0, inputs: [a, a2, w]}], targets: [u, b]}\n";
+
+START_TEST(reads_effects_and_further_outputs)
+{
+	struct dag dag;
+	ck_assert_ok(load(effects, &dag));
+	const struct problem *p = &dag.problem;
+	ck_assert_uint_eq(p->ops, 3);
+	ck_assert_uint_eq(p->values, 2); /* nobody reads a3: its bytes are workspace */
+	ck_assert(p->op[0].once && !p->op[1].once && p->op[0].outputs == 2 && p->op[0].workspace == 3);
+	ck_assert(p->value[1].producer == 0 && p->value[1].output == 1 && p->value[1].bytes == 3);
+	ck_assert_uint_eq(p->op[1].afters, 2);
+	ck_assert(p->after[p->op[1].first_after] == 2 && p->after[p->op[1].first_after + 1] == 0);
+	ck_assert(p->op[2].inputs == 2 && problem_inputs(p, 2)[0] == 0 && problem_inputs(p, 2)[1] == 1);
+	uint32_t step[] = { 0, 2, 1 };
+	struct schedule schedule = { step, 3 };
+	char path[512], text[256] = "";
+	ck_assert_ok(schedule_check(p, &schedule));
+	snprintf(path, sizeof path, "%s/effects.txt", testing_directory());
+	ck_assert_ok(dag_write_schedule(&dag, &schedule, path));
+	FILE *file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_gt(fread(text, 1, sizeof text - 1, file), 0);
+	fclose(file);
+	ck_assert_str_eq(text, "c a\nc a2\nc a3\nf a3\nc b\nf b\nf a\nc u\nf u\nf a2\n");
+}
+END_TEST
+
+static const struct {
+	const char *from, *to, *message;
+} broken_effects[] = {
+	{ "with: a,", "with: w,", "just before" },
+	{ "once: true", "once: 3", "graph.json:2:" },
+	{ "with: a,", "with: [a],", "just before" },
+	{ "{id: a2, kind: op, time: 0", "{id: a2, kind: op, time: 1", "time and workspace must be 0" },
+	{ "{id: w, kind: source, time: 0, bytes: 9}", "{id: w, kind: source, time: 0, bytes: 9, with: a}",
+	  "no output of an op" },
+	{ "after: [b, a]", "after: [b, u]", "\"u\" is no other op" },
+	{ "after: [b, a]", "after: [w]", "\"w\" is no other op" },
+	{ "after: [b, a]", "after: 3", "must be a list" },
+	{ "inputs: [a, a2, w]}]", "inputs: [a, a2, w], after: [u]}]", "come after themselves" },
+};
+
+START_TEST(refuses_broken_effects)
+{
+	struct dag dag;
+	char text[2048];
+	const char *at = strstr(effects, broken_effects[_i].from);
+	ck_assert_ptr_nonnull(at);
+	snprintf(text, sizeof text, "%.*s%s%s", (int)(at - effects), effects, broken_effects[_i].to,
+		 at + strlen(broken_effects[_i].from));
+	ck_assert_fails(load(text, &dag), TARN_EINVAL, broken_effects[_i].message);
+}
+END_TEST
+
 START_TEST(refuses_what_is_no_file)
 {
 	struct dag dag;
@@ -249,6 +310,8 @@ int main(void)
 	tcase_add_test(files, reads_a_graph);
 	tcase_add_test(files, fractions_of_time_become_steps);
 	tcase_add_loop_test(files, refuses_a_broken_graph, 0, (int)(sizeof broken / sizeof *broken));
+	tcase_add_test(files, reads_effects_and_further_outputs);
+	tcase_add_loop_test(files, refuses_broken_effects, 0, (int)(sizeof broken_effects / sizeof *broken_effects));
 	tcase_add_test(files, refuses_what_is_no_file);
 	tcase_add_test(files, writes_actions);
 	tcase_add_test(files, loading_survives_lack_of_host_memory);

@@ -18,6 +18,7 @@ static struct graph graph;
 static struct config config;
 static const struct sample_shape cifar = { .dim = { 32, 32, 3 }, .rank = 3, .classes = 10 };
 static const struct sample_shape fashion = { .dim = { 28, 28, 1 }, .rank = 3, .classes = 10 };
+static const struct sample_shape imagenet = { .dim = { 224, 224, 3 }, .rank = 3, .classes = 1000 };
 static const struct sample_shape vector = { .dim = { 784 }, .rank = 1, .classes = 10 };
 
 static void setup(void)
@@ -63,6 +64,19 @@ static const struct {
 	{ "model: {family: resnet}", &cifar, 272474 },
 	{ "model: {family: resnet, depth: 56}", &cifar, 855770 },
 	{ "model: {family: resnet, depth: 110, width: 16}", &cifar, 1730714 },
+	{ "model: {family: resnet_imagenet, depth: 18}", &imagenet, 11689512 },
+	{ "model: {family: resnet_imagenet, depth: 34}", &imagenet, 21797672 },
+	{ "model: {family: resnet_imagenet}", &imagenet, 25557032 },
+	{ "model: {family: resnet_imagenet, depth: 101}", &imagenet, 44549160 },
+	{ "model: {family: resnet_imagenet, depth: 152}", &imagenet, 60192808 },
+	{ "model: {family: vgg}", &cifar, 15249354 },
+	{ "model: {family: vgg, depth: 11, hidden: 4096}", &imagenet,
+	  132866088 }, /* torchvision's has 2,752 biases more */
+	{ "model: {family: vgg, depth: 19, hidden: 4096}", &imagenet, 143672744 },
+	{ "model: {family: densenet}", &cifar, 176122 },
+	{ "model: {family: densenet, depth: 100}", &cifar, 769162 },
+	{ "model: {family: mobilenetv2}", &imagenet, 3504872 },
+	{ "model: {family: mobilenetv2, width_percent: 140, stem_stride: 2}", &imagenet, 6108776 },
 };
 
 START_TEST(parameter_counts)
@@ -160,6 +174,11 @@ static const struct {
 	{ "model: {family: resnet, depht: 20}", "resnet has no parameter depht; did you mean depth", &cifar },
 	{ "model: {family: lenet, zebra: 1}", "lenet has no parameter zebra", &cifar },
 	{ "model: {family: resnet, depth: 21}", "depth 21 is not 6n + 2; the nearest are 20 and 26", &cifar },
+	{ "model: {family: resnet_imagenet, depth: 20}", "depth 20 is not one of 18, 34, 50, 101, 152", &imagenet },
+	{ "model: {family: vgg, depth: 12}", "depth 12 is not one of 11, 13, 16, 19", &cifar },
+	{ "model: {family: vgg}", "stage5/pool: max_pool: a kernel that spans 2 is larger", &fashion },
+	{ "model: {family: densenet, depth: 41}", "depth 41 is not 6n + 4; the nearest are 40 and 46", &cifar },
+	{ "model: {family: mobilenetv2, width_percent: 5}", "net.yaml:1:", &cifar },
 	{ "model: {family: resnet, depth: 20.5}", "net.yaml:1:", &cifar },
 	{ "model: {family: resnet, depth: 0}", "net.yaml:1:", &cifar },
 	{ "model: {family: resnet}", "resnet: conv1: the input input has the shape 4x784, needed is an image",

@@ -33,6 +33,11 @@ static void mutate_network(const char *text, uint64_t part, uint64_t seed)
 	struct device_options options = { .threads = 1, .workspace_cap = config.memory.workspace_cap };
 	ck_assert_ok(device.ops->open(&device, &options));
 	ck_assert_ok(boot_plan(&config, &device, &arena, &plan, &report));
+	ck_assert_uint_le(plan.program[0].time_bound_ns, plan.program[0].time_ns);
+	ck_assert_uint_le(plan.program[0].peak_bound_bytes, plan.program[0].peak_bytes);
+	if (text == training_residual && !part) /* the proofs that are broken below are real ones */
+		ck_assert(plan.program[0].proof_terms > 0 &&
+			  plan.program[0].time_bound_ns > plan.program[0].base_time_ns);
 	ck_assert_ok(mutate_plan(&plan, seed, MUTANTS, &arena, &mutants));
 	ck_assert_msg(!mutants.wrong[0], "seed %llu, budget part %llu: accepted but harmful: %s",
 		      (unsigned long long)seed, (unsigned long long)part, mutants.wrong);

@@ -87,10 +87,24 @@ pinned() {
 	has height 74 && has optimal true
 }
 
+# Sizes that are no multiples of anything: the arena of an abstract schedule is packed to the byte, and timed.
+schedule() {
+	cat >"$directory/graph.json" <<-EOF
+	{"nodes": [{"id": "x", "kind": "source", "time": 0, "bytes": 100, "inputs": []},
+	           {"id": "a", "kind": "op", "time": 5, "bytes": 7, "inputs": ["x"]},
+	           {"id": "b", "kind": "op", "time": 5, "bytes": 11, "workspace": 3, "inputs": ["a"]},
+	           {"id": "c", "kind": "op", "time": 5, "bytes": 5, "inputs": ["a", "b"]}], "targets": ["c"]}
+	EOF
+	code 0 "$tarn" dag "$directory/graph.json" --budget 123 --json
+	has peak_bytes 123 && has arena_bytes 123
+	grep -q '"pack_ms":[0-9.]*}' "$directory/out"
+}
+
 expect "a packing, its height and its table" fits
 expect "an overfull time is named with its buffers" overfull
 expect "a height above the load is proved" proved
 expect "the order of lines does not matter" same_in_any_order
 expect "pinned and aligned buffers" pinned
+expect "the arena of an abstract schedule" schedule
 expect "errors name file and line" bad_input
 finish

@@ -2,34 +2,52 @@
  * test_peers.c - the same numbers as an established framework: from the same weights, batch and optimizer the losses of
  * the first steps agree with PyTorch's.
  *
- * The figures were measured with PyTorch 2.15.0 (CPU, float32, channels last) on the nets that configs/peers/ describe,
- * SGD with momentum 0.9 and learning rate 0.01: the loss of step 1, and of step 8 with the spread between layouts.
+ * The figures were measured with PyTorch 2.15.0 (CPU, float32) on the nets that configs/peers/ describe, SGD with
+ * momentum 0.9 and learning rate 0.01: the loss of step 1 and of a later step, and how far rounding alone moves the
+ * later one: at least twice the difference between its two memory layouts. For resnet50 (batch norm over 64 values, a
+ * first gradient that float32 knows to 3 % only) it is the range of ten runs whose weights were changed by 1e-7: 2.43
+ * to 3.19.
  */
 #include "support/testing.h"
 #include "support/training.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const struct {
-	const char *path;
-	double first, after_eight, spread;
+	const char *name;
 	uint64_t parameters;
+	double first;
+	uint64_t steps;
+	double later, spread;
+	bool slow; /* more than a few seconds: only the first step, but in `make check-slow` */
 } peers[] = {
-	{ "configs/peers/lenet_fmnist.yaml", 3.376859, 2.23246, 1e-3, 857738 },
-	{ "configs/peers/mlp.yaml", 2.528403, 1.511958, 1e-3, 8161290 },
-	{ "configs/peers/resnet20.yaml", 3.07874, 1.946776, 0.03, 272474 },
+	{ "lenet_fmnist", 857738, 3.376859, 8, 2.23246, 1e-3, false },
+	{ "mlp", 8161290, 2.528403, 8, 1.511958, 1e-3, false },
+	{ "resnet20", 272474, 3.07874, 8, 1.946776, 0.03, false },
+	{ "resnet56", 855770, 7.985328, 5, 2.872, 0.03, true },
+	{ "resnet110", 1730714, 7.679614, 5, 4.01953, 0.1, true },
+	{ "resnet50", 25557032, 7.543962, 5, 2.81, 0.5, true },
+	{ "vgg16bn", 15249354, 2.928086, 5, 0.0886, 0.03, true },
+	{ "mobilenetv2", 2351972, 4.893698, 5, 3.8836, 0.24, false },
+	{ "densenet", 176122, 2.514642, 5, 2.301756, 0.03, true },
 };
 
 START_TEST(losses_agree_with_pytorch)
 {
-	struct training training = { .path = peers[_i].path, .steps = 8 };
+	char path[64];
+	bool whole = !peers[_i].slow || getenv("TARN_TEST_SLOW");
+	snprintf(path, sizeof path, "configs/peers/%s.yaml", peers[_i].name);
+	struct training training = { .path = path, .steps = whole ? peers[_i].steps : 1 };
 	struct training_result result;
 	ck_assert_ok(training_run(&training, &result));
 	ck_assert_uint_eq(result.info.parameter_count, peers[_i].parameters);
 	ck_assert_msg(fabs(result.first_loss / peers[_i].first - 1.0) <= 1e-5, "%s: first loss %.7f, PyTorch %.6f",
-		      peers[_i].path, result.first_loss, peers[_i].first);
-	ck_assert_msg(fabs(result.last_loss - peers[_i].after_eight) <= peers[_i].spread,
-		      "%s: loss of step 8 %.7f, PyTorch %.6f", peers[_i].path, result.last_loss, peers[_i].after_eight);
+		      path, result.first_loss, peers[_i].first);
+	if (whole)
+		ck_assert_msg(fabs(result.last_loss - peers[_i].later) <= peers[_i].spread,
+			      "%s: loss of step %u %.7f, PyTorch %.6f", path, (unsigned)peers[_i].steps,
+			      result.last_loss, peers[_i].later);
 }
 END_TEST
 
@@ -37,7 +55,7 @@ int main(void)
 {
 	Suite *suite = suite_create("peers");
 	TCase *tcase = tcase_create("peers");
-	tcase_set_timeout(tcase, 120);
+	tcase_set_timeout(tcase, 600);
 	tcase_add_loop_test(tcase, losses_agree_with_pytorch, 0, sizeof peers / sizeof *peers);
 	suite_add_tcase(suite, tcase);
 	return testing_run(suite);

@@ -43,6 +43,11 @@ static void setup(void)
 {
 	host_arena_init(&arena);
 	ck_assert_ok(sample_plan(&arena, &plan));
+	/* Weights that prove nothing, to be written and read. */
+	static struct proof_term proof[] = { { .weight = 0.5f, .kind = PROOF_CUT, .op = 3 },
+					     { .weight = 2, .kind = PROOF_ONCE, .op = 4 } };
+	plan.program[0].proof = proof;
+	plan.program[0].proof_terms = 2;
 	ck_assert_ok(plan_save(&plan, plan_path("sample.plan")));
 	file = read_file(plan_path("sample.plan"), &file_bytes);
 }
@@ -104,6 +109,11 @@ START_TEST(what_is_saved_comes_back)
 		ck_assert_uint_eq(a->base_time_ns, b->base_time_ns);
 		ck_assert_uint_eq(a->none_peak_bytes, b->none_peak_bytes);
 		ck_assert_uint_eq(a->recomputed_ops, b->recomputed_ops);
+		ck_assert_uint_eq(a->time_bound_ns, b->time_bound_ns);
+		ck_assert_uint_eq(a->peak_bound_bytes, b->peak_bound_bytes);
+		ck_assert_uint_eq(a->proof_terms, b->proof_terms);
+		same_array("costs", a->cost_ns, b->cost_ns, b->graph.ops, sizeof *b->cost_ns);
+		same_array("proofs", a->proof, b->proof, b->proof_terms, sizeof *b->proof);
 		ck_assert_uint_eq(a->graph.scalars, b->graph.scalars);
 		ck_assert_uint_eq(a->graph.batch, b->graph.batch);
 		ck_assert_uint_eq(a->instructions, b->instructions);
@@ -252,7 +262,7 @@ START_TEST(each_refusal_says_why)
 	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "not a plan file");
 	file[0] ^= 1;
 	file[8] = PLAN_VERSION + 1;
-	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "plan format 2");
+	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "plan format 3");
 	file[8] = PLAN_VERSION;
 	file[offsetof(struct plan_header, limits)]++;
 	plan_reseal(file, file_bytes);

@@ -9,6 +9,7 @@
 #include "support/sample_plan.h"
 #include "verify/verify.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -225,6 +226,10 @@ START_TEST(long_programs)
 	program->instructions = steps;
 	program->operand_offsets = 2 * steps + 1;
 	program->peak_bytes = program->height_bytes = plan.arena_bytes = base + 512;
+	program->peak_bound_bytes = base + 256 + TARN_ALIGNMENT; /* the sum; a scale may write where it reads */
+	program->cost_ns = HOST_ARRAY(&arena, steps, uint64_t);
+	program->cost_ns[7] = 3;
+	program->time_ns = program->base_time_ns = program->time_bound_ns = 3;
 	ck_assert_ok(verify_plan(&plan, &arena));
 	program->operand_offset[2 * 15000] = program->operand_offset[2 * 15000 + 1];
 	ck_assert_refused("instruction 15000 (scale14999, scale): input 0, scale14998");
@@ -249,6 +254,8 @@ START_TEST(pure_ops_may_run_again)
 {
 	uint32_t at = find_instruction("conv");
 	insert_instruction(at, train()->instruction[at]);
+	train()->time_ns += train()->cost_ns[train()->instruction[at].op];
+	train()->recomputed_ops++;
 	ck_assert_ok(verify_plan(&plan, &arena));
 }
 END_TEST
@@ -340,6 +347,88 @@ START_TEST(bounds)
 	train()->peak_bytes += TARN_ALIGNMENT;
 	train()->operand_offset[train()->instruction[5].first_operand] = UINT64_MAX - 63;
 	ck_assert_fails(verify_plan(&plan, &arena), TARN_EVERIFY, "instruction 5");
+}
+END_TEST
+
+/* Every number of the certificate is recomputed. */
+START_TEST(certificates)
+{
+	struct program *program = train();
+	ck_assert_uint_gt(program->recomputed_ops, 0);
+	program->time_ns -= 1000;
+	ck_assert_refused("the instructions take");
+	program->time_ns += 1000;
+	program->base_time_ns++;
+	ck_assert_refused("each op once");
+	program->base_time_ns--;
+	program->cost_ns[program->instruction[3].op]++;
+	ck_assert_refused("the instructions take");
+	program->cost_ns[program->instruction[3].op] = UINT64_MAX;
+	ck_assert_refused("the instructions take");
+	program->cost_ns[program->instruction[3].op] = 1000;
+	program->recomputed_ops--;
+	ck_assert_refused("run an op again");
+	program->recomputed_ops++;
+	program->peak_bound_bytes += TARN_ALIGNMENT;
+	ck_assert_refused("the largest op needs");
+	program->peak_bound_bytes -= TARN_ALIGNMENT;
+	program->time_bound_ns = program->time_ns;
+	ck_assert_refused("no schedule is proved to take more");
+	program->time_bound_ns = program->base_time_ns - 1000;
+	ck_assert_refused("no schedule is proved to take more");
+	program->time_bound_ns = program->base_time_ns;
+	ck_assert_ok(verify_plan(&plan, &arena));
+}
+END_TEST
+
+static uint32_t op_that_makes(const char *tensor)
+{
+	return train()->graph.tensor[graph_find(&train()->graph, tensor)].producer;
+}
+
+static void set_proof(struct proof_term *term, uint32_t terms)
+{
+	train()->proof = term;
+	train()->proof_terms = terms;
+}
+
+/* One inequality that does not hold for this graph, or is none. */
+START_TEST(proofs_of_what_is_not_so)
+{
+	uint32_t conv = op_that_makes("conv"), mix = op_that_makes("mix"), sum = op_that_makes("sum"),
+		 flat = op_that_makes("flat");
+	struct proof_term term[3] = { { .kind = PROOF_CUT, .op = conv }, { .kind = PROOF_CUT, .cut = 1, .op = mix } };
+	const struct {
+		struct proof_term term;
+		const char *why;
+	} wrong[] = {
+		{ { .weight = -1, .kind = PROOF_ONCE, .op = conv }, "a weight is a number" },
+		{ { .weight = NAN, .kind = PROOF_ONCE, .op = conv }, "a weight is a number" },
+		{ { .weight = INFINITY, .kind = PROOF_FITS, .cut = 1 }, "a weight is a number" },
+		{ { .weight = 1, .kind = PROOF_KINDS, .op = conv }, "no such kind" },
+		{ { .weight = 1, .kind = PROOF_THERE, .cut = 2, .op = conv }, "no such op or cut" },
+		{ { .weight = 1, .kind = PROOF_FITS, .cut = 2 }, "no such op or cut" },
+		{ { .weight = 1, .kind = PROOF_READ, .cut = 3, .op = conv, .other = mix }, "no such op or cut" },
+		{ { .weight = 1, .kind = PROOF_ONCE, .op = UINT32_MAX }, "no such op or cut" },
+		{ { .weight = 1, .kind = PROOF_READ, .cut = 1, .op = conv, .other = sum }, "reads nothing" },
+		{ { .weight = 1, .kind = PROOF_INPUT, .cut = 1, .op = sum }, "the cut reads nothing" },
+		{ { .weight = 1, .kind = PROOF_ONCE, .op = flat }, "no effect needs the op" },
+		{ { .weight = 1, .kind = PROOF_CUT, .cut = 1, .op = sum }, "cuts" },
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		term[2] = wrong[i].term;
+		set_proof(term, 3);
+		ck_assert_msg(verify_plan(&plan, &arena) == TARN_EVERIFY, "case %zu is accepted", i);
+		ck_assert_msg(strstr(tarn_error(), wrong[i].why) != NULL, "case %zu: %s", i, tarn_error());
+	}
+	struct proof_term swapped[] = { { .kind = PROOF_CUT, .op = mix }, { .kind = PROOF_CUT, .cut = 1, .op = conv } };
+	set_proof(swapped, 2);
+	ck_assert_refused("cuts do not stand in the order of ops");
+	/* x and the labels are made by inputs that need nothing: neither needs the other. */
+	struct proof_term apart[] = { { .kind = PROOF_CUT, .op = op_that_makes("input") },
+				      { .kind = PROOF_CUT, .cut = 1, .op = op_that_makes("target") } };
+	set_proof(apart, 2);
+	ck_assert_refused("does not need the cut before");
 }
 END_TEST
 
@@ -439,6 +528,8 @@ int main(void)
 	tcase_add_test(tcase, outputs_do_not_overlap_one_another);
 	tcase_add_test(tcase, partly_overwritten_values_are_gone);
 	tcase_add_test(tcase, bounds);
+	tcase_add_test(tcase, certificates);
+	tcase_add_test(tcase, proofs_of_what_is_not_so);
 	tcase_add_test(tcase, programs_share_the_persistent_table);
 	tcase_add_test(tcase, graphs_with_wrong_links);
 	tcase_add_test(tcase, instructions_with_wrong_numbers);

@@ -94,7 +94,8 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--resume", ARGUMENT_RUN, &arguments->options.resume_path },
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
-			{ "--svg", ARGUMENT_OUTPUT, &arguments->svg } };
+			{ "--svg", ARGUMENT_SHOW, &arguments->svg },
+			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag } };
 	const char *value;
 	for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
 		if (!(set & options[k].set))
@@ -141,8 +142,10 @@ enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arg
 			arguments->json = true;
 		else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			arguments->help = true;
-		else if (set & ARGUMENT_OUTPUT && !strcmp(argv[i], "--print"))
+		else if (set & ARGUMENT_SHOW && !strcmp(argv[i], "--print"))
 			arguments->print = true;
+		else if (set & ARGUMENT_SHOW && !strcmp(argv[i], "--explain"))
+			arguments->explain = true;
 		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--lockdown"))
 			arguments->options.lockdown = true;
 		else if (!parse_valued(argc, argv, &i, set, arguments, &status))

@@ -14,17 +14,18 @@ struct arguments {
 	const char *override[MAX_OVERRIDES + 1]; /* one more for the command's own */
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
-	const char *svg;
-	bool json, print, help;
+	const char *svg, *dump_dag;
+	bool json, print, explain, help;
 };
 
 enum argument_set {
-	ARGUMENT_CONFIG = 1,          /* CONFIG.yaml [key=value ...] */
-	ARGUMENT_PLAN = 2,            /* --plan FILE */
-	ARGUMENT_RUN = 4,             /* --max-steps N, --resume FILE, --lockdown */
-	ARGUMENT_OUTPUT = 8,          /* -o FILE, --svg FILE, --print */
-	ARGUMENT_WEIGHTS = 16,        /* --weights FILE */
-	ARGUMENT_POSITIONAL_PLAN = 32 /* PLAN */
+	ARGUMENT_CONFIG = 1,           /* CONFIG.yaml [key=value ...] */
+	ARGUMENT_PLAN = 2,             /* --plan FILE */
+	ARGUMENT_RUN = 4,              /* --max-steps N, --resume FILE, --lockdown */
+	ARGUMENT_OUTPUT = 8,           /* -o FILE */
+	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
+	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
+	ARGUMENT_SHOW = 64             /* --svg FILE, --dump-dag FILE, --print, --explain */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */

@@ -18,11 +18,17 @@ static const struct {
 	const char *name, *usage, *help;
 } manual[] = {
 #ifdef CONFIG_PLANNER
-	{ "plan", "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print]",
+	{ "plan",
+	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--svg FILE.svg] [--print] [--dump-dag FILE.json]",
 	  "Plans a run and says what it will need.\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
 	  "  --svg FILE   draws the arena over one training step\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
+	  "  --dump-dag FILE  writes the training step as a graph for `tarn dag`, and says what time that finds within "
+	  "the\n"
+	  "               same budget: `dag_time_ns` in JSON. There only bytes are summed and nothing happens in "
+	  "place;\n"
+	  "               memory.in_place=false plans the network without it too\n"
 	  "  --json       one line of JSON instead of the summary\n" },
 	{ "pack", "tarn pack BUFFERS.csv [--capacity BYTES] [--timeout SECONDS] [-o OUT.csv] [--json]",
 	  "Packs buffers with fixed lives into one arena: the columns are id, lower, upper and size, and may be "
@@ -49,6 +55,9 @@ static const struct {
 	  "  --min-peak       looks for the smallest budget\n"
 	  "  --sweep N        plans N budgets from the smallest to that of keeping everything, a line of JSON each\n"
 	  "  --json           one line of JSON\n"
+	  "Three keys of a node go beyond bytes and time: `once: true` for an op that may not run again, `after: "
+	  "[IDS]` for\n"
+	  "ops whose runs all come before, `with: ID` for another output of the op just before (its time is 0).\n"
 	  "Exit codes: 0 planned; 3 no schedule fits, which is proved; 4 none was found.\n" },
 #endif
 	{ "train",

@@ -29,7 +29,7 @@ struct dag_options {
 struct dag_answer {
 	const char *status;
 	uint64_t peak, time, time_once, bound, bound_fixed_order, least, least_bound, arena;
-	double plan_ms;
+	double plan_ms, pack_ms;
 };
 
 static double cpu_ms(void)
@@ -70,6 +70,8 @@ static const uint32_t strategy_of[] = { STRATEGY_AUTO, STRATEGY_NONE,  STRATEGY_
 static const char *const efforts[] = { "fast", "normal", "max" };
 /* Entries that each of the bounds may look at. */
 static const uint64_t bound_work[] = { 4000000, 50000000, 5000000000 };
+/* Work of the packer, see pack_solve. */
+static const uint64_t pack_work[] = { 2000, 100000, 1000000 };
 
 static enum tarn_status parse_valued(struct dag_options *k, const char *option, const char *value)
 {
@@ -167,7 +169,7 @@ static void print_json(const struct dag *dag, const struct dag_answer *a)
 	print_bytes("min_budget_found", a->least);
 	print_bytes("min_budget_lower_bound", a->least_bound);
 	print_bytes("arena_bytes", a->arena);
-	printf("\"plan_ms\":%.3f}", a->plan_ms);
+	printf("\"plan_ms\":%.3f,\"pack_ms\":%.3f}", a->plan_ms, a->pack_ms);
 }
 
 static uint64_t with_sources(const struct dag *dag, uint64_t bytes)
@@ -175,19 +177,26 @@ static uint64_t with_sources(const struct dag *dag, uint64_t bytes)
 	return bytes == UINT64_MAX ? bytes : bytes + dag->source_bytes;
 }
 
-/* The height of a packing of the schedule; buffers without bytes are left out. */
-static enum tarn_status pack_schedule(const struct planner_result *result, struct host_arena *arena, uint64_t *height)
+/* The height of a packing of the schedule, at any addresses: the sizes of a graph are what they are. */
+static enum tarn_status pack_schedule(const struct planner_result *result, uint32_t effort, struct host_arena *arena,
+				      uint64_t *height)
 {
 	const struct expansion *e = &result->expansion;
-	struct buffer *buffer = HOST_ARRAY(arena, (size_t)e->buffers + 1, struct buffer);
-	uint64_t *offset = HOST_ARRAY(arena, (size_t)e->buffers + 1, uint64_t), load;
-	uint32_t count = 0;
+	struct pack_buffer *buffer = HOST_ARRAY(arena, (size_t)e->buffers + 1, struct pack_buffer);
+	uint64_t *offset = HOST_ARRAY(arena, (size_t)e->buffers + 1, uint64_t);
+	struct pack_options options = { .capacity = UINT64_MAX, .minimise = true, .effort = pack_work[effort] };
+	struct pack_result packed;
 	if (!buffer || !offset)
 		return TARN_ENOMEM;
 	for (uint32_t i = 0; i < e->buffers; i++)
-		if (e->buffer[i].bytes)
-			buffer[count++] = e->buffer[i];
-	return pack_buffers(buffer, count, e->peak_bytes, 0, arena, offset, height, &load);
+		buffer[i] = (struct pack_buffer){ .bytes = e->buffer[i].bytes,
+						  .first = e->buffer[i].first,
+						  .last = e->buffer[i].last,
+						  .pinned = PACK_ANYWHERE };
+	enum tarn_status st = pack_solve(buffer, e->buffers, &options, arena, offset, &packed);
+	if (!st)
+		*height = packed.height;
+	return st;
 }
 
 static struct planner_request request_of(const struct dag *dag, const struct dag_options *options, uint64_t budget)
@@ -211,8 +220,8 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 	uint64_t room = budget == UINT64_MAX ? budget : sources_fit ? budget - dag->source_bytes : 0;
 	struct planner_request request = request_of(dag, options, room);
 	request.known = known && known->schedule.steps ? &known->schedule : NULL;
-	*a = (struct dag_answer){ "unknown",  UINT64_MAX, UINT64_MAX, 0,          UINT64_MAX,
-				  UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0 };
+	*a = (struct dag_answer){ "unknown",  UINT64_MAX, UINT64_MAX, 0, UINT64_MAX, UINT64_MAX,
+				  UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0 };
 	struct bound bound;
 	struct dependence dependence;
 	enum tarn_status planned = planner_run(&request, arena, result);
@@ -233,7 +242,9 @@ static enum tarn_status answer_budget(const struct dag *dag, const struct dag_op
 		a->status = "ok";
 		a->peak = with_sources(dag, result->expansion.peak_bytes);
 		a->time = result->time_ns;
-		st = pack_schedule(result, arena, &a->arena);
+		start = cpu_ms();
+		st = pack_schedule(result, options->effort, arena, &a->arena);
+		a->pack_ms = cpu_ms() - start;
 		a->arena = with_sources(dag, a->arena);
 	} else if (st == TARN_EBUDGET) {
 		st = TARN_OK;

@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-static void print_json(const struct tarn_plan_info *info)
+/* dag_ns: what the abstract problem takes; 0 when it was not written. */
+static void print_json(const struct tarn_plan_info *info, uint64_t dag_ns)
 {
 	printf("{");
 	json_text("name", info->name);
@@ -24,8 +25,36 @@ static void print_json(const struct tarn_plan_info *info)
 	printf(", \"offload_bytes\": 0, \"batch\": %u, \"threads\": %u, ", info->batch, info->threads);
 	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
 	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
+	printf("\"total_time\": %llu, \"lower_bound_time\": %llu, \"lower_bound_peak\": %llu, ",
+	       (unsigned long long)info->step_ns, (unsigned long long)info->time_bound_ns,
+	       (unsigned long long)info->peak_bound_bytes);
+	json_number("gap", info->gap);
+	printf(", ");
+	json_number("pack_ms", info->pack_ms);
+	printf(", ");
 	json_number("plan_ms", info->plan_ms);
+	if (dag_ns) {
+		printf(", ");
+		json_limit("dag_time_ns", dag_ns);
+	}
 	printf("}\n");
+}
+
+/* How far from the best the plan can be, at most. */
+static void print_bounds(const struct tarn_plan_info *info)
+{
+	char bound[BYTES_TEXT];
+	if (info->gap > 0)
+		printf("  optimum     no plan within this budget takes less than %.3f ms a step: this one, %.3f ms, is "
+		       "at "
+		       "most %.2f %% slower\n",
+		       (double)info->time_bound_ns * 1e-6, (double)info->step_ns * 1e-6, 100.0 * info->gap);
+	else
+		printf("  optimum     no plan within this budget is faster: %.3f ms a step, proved for the costs "
+		       "given\n",
+		       (double)info->step_ns * 1e-6);
+	printf("              and no plan's peak is below %s\n",
+	       bytes_format(info->peak_bound_bytes, bound, sizeof bound));
 }
 
 void print_plan_summary(const struct tarn_session *session)
@@ -62,26 +91,42 @@ void print_plan_summary(const struct tarn_session *session)
 		printf("              %s saves nothing here: the plan keeps everything; `auto` with a budget does "
 		       "better\n",
 		       info.strategy);
+	print_bounds(&info);
 	printf("  smallest    %-12s (%llu bytes) is the smallest budget that plans this way\n",
 	       bytes_format(info.min_budget_bytes, text, sizeof text), (unsigned long long)info.min_budget_bytes);
 }
 
-static enum tarn_status write_files(const struct tarn_session *session, const struct arguments *arguments)
+static enum tarn_status write_files(struct tarn_session *session, const struct arguments *arguments, uint64_t *dag_ns)
 {
 	enum tarn_status st = TARN_OK;
 	if (arguments->output)
 		st = tarn_plan_save(session, arguments->output);
 	if (!st && arguments->svg)
 		st = tarn_plan_draw(session, arguments->svg);
+	if (!st && arguments->dump_dag)
+		st = tarn_plan_dump_dag(session, arguments->dump_dag, dag_ns);
 	return st;
+}
+
+static void print_dag_time(const struct tarn_plan_info *info, const char *path, uint64_t dag_ns)
+{
+	if (info->budget_bytes == UINT64_MAX)
+		printf("%s: each op once takes %llu ns\n", path, (unsigned long long)dag_ns);
+	else if (dag_ns == UINT64_MAX)
+		printf("%s: `tarn dag` finds no schedule within %llu bytes\n", path,
+		       (unsigned long long)info->budget_bytes);
+	else
+		printf("%s: `tarn dag %s --budget %llu` finds a schedule of %llu ns\n", path, path,
+		       (unsigned long long)info->budget_bytes, (unsigned long long)dag_ns);
 }
 
 int command_plan(int argc, char **argv)
 {
 	struct arguments arguments;
-	enum tarn_status st =
-		arguments_parse(argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_OUTPUT, &arguments);
+	enum tarn_status st = arguments_parse(
+		argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_OUTPUT | ARGUMENT_SHOW, &arguments);
 	struct tarn_session *session = NULL;
+	uint64_t dag_ns = 0;
 	if (st)
 		return command_fail(st);
 	if (arguments.help) {
@@ -91,7 +136,7 @@ int command_plan(int argc, char **argv)
 	arguments.options.plan_only = true;
 	st = tarn_open(&arguments.options, &session);
 	if (!st)
-		st = write_files(session, &arguments);
+		st = write_files(session, &arguments, &dag_ns);
 	if (st) {
 		tarn_close(session);
 		return command_fail(st);
@@ -101,9 +146,11 @@ int command_plan(int argc, char **argv)
 	if (arguments.print)
 		tarn_plan_print(session, stdout);
 	if (arguments.json)
-		print_json(&info);
+		print_json(&info, dag_ns);
 	else
 		print_plan_summary(session);
+	if (!arguments.json && arguments.dump_dag)
+		print_dag_time(&info, arguments.dump_dag, dag_ns);
 	tarn_close(session);
 	return 0;
 }
@@ -133,9 +180,9 @@ int command_calibrate(int argc, char **argv)
 	if (!st) {
 		tarn_plan_info(session, &info);
 		printf("%s: %u distinct ops measured (%s driver, %u threads); a step takes %.2f ms, %.2f ms were "
-		       "estimated\n",
+		       "estimated: %+.1f %%\n",
 		       arguments.output, calibration.distinct_ops, info.driver, info.threads, calibration.measured_ms,
-		       calibration.planned_ms);
+		       calibration.planned_ms, 100 * (calibration.planned_ms / calibration.measured_ms - 1));
 	}
 	tarn_close(session);
 	return st ? command_fail(st) : 0;
@@ -159,7 +206,7 @@ int command_verify(int argc, char **argv)
 	struct tarn_plan_info info;
 	tarn_plan_info(session, &info);
 	if (arguments.json)
-		print_json(&info);
+		print_json(&info, 0);
 	else
 		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n",
 		       arguments.options.plan_path, (unsigned long long)info.arena_bytes,

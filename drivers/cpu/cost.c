@@ -2,15 +2,17 @@
  * cost.c - how long a kernel takes: a roofline.
  *
  * time = fixed + max(flops / rate, bytes / bandwidth). The rates are what one core of an AVX-512 server (Zen 4, 2.6
- * GHz) reached on the layers of small networks; threads add up. They are constants, not measurements of the running
- * machine, so that the same graph gives the same plan everywhere; planning needs their ratios only.
+ * GHz) reached on the layers of small networks, from the medians of `tarn calibrate` (docs/packing.md has the table);
+ * threads add up. They are constants, not measurements of the running machine, so that the same graph gives the same
+ * plan everywhere; planning needs their ratios only.
  */
 #include "cpu/cpu.h"
 
 /* Starting the threads and waiting for the last one. */
 #define FIXED_NS 2000.0
 /* Tensors of a training step lie partly in the shared cache, partly in memory. */
-#define BYTES_PER_NS 20.0
+#define BYTES_PER_NS 55.0
+#define PERMUTED_BYTES_PER_NS 10.0
 
 /* One input channel to an output channel: few products for each byte. */
 static bool is_depthwise(const struct kernel *kernel)
@@ -25,20 +27,43 @@ static double flops_per_ns(const struct kernel *kernel)
 {
 	switch (kernel->kind) {
 	case OP_MATMUL:
-		return 105.0;
+	case OP_BATCH_MATMUL:
+	case OP_LINEAR_CROSS_ENTROPY:
+	case OP_LINEAR_CROSS_ENTROPY_GRAD:
+		return 108.0;
+	case OP_ATTENTION:
+	case OP_ATTENTION_GRAD:
+		return 40.0;
 	case OP_CONV2D:
-	case OP_CONV2D_GRAD_INPUT:
+		return is_depthwise(kernel) ? 20.0 : 117.0;
 	case OP_CONV2D_GRAD_WEIGHT:
-		return is_depthwise(kernel) ? 20.0 : 110.0;
+		return is_depthwise(kernel) ? 20.0 : 119.0;
+	case OP_CONV2D_GRAD_INPUT:
+		return is_depthwise(kernel) ? 20.0 : 125.0;
+	case OP_BATCH_STATS:
+	case OP_BATCH_REDUCE:
+		return 15.0;
+	case OP_BATCH_GRAD_INPUT:
+		return 28.0;
+	case OP_SUM_ROWS:
+		return 8.0;
+	case OP_AVG_POOL:
+		return 7.0;
+	case OP_AVG_POOL_GRAD:
+		return 3.4;
 	case OP_MAX_POOL:
 	case OP_MAX_POOL_GRAD:
-	case OP_AVG_POOL:
-	case OP_AVG_POOL_GRAD:
+		return 2.2;
 	case OP_SOFTMAX_CROSS_ENTROPY:
 	case OP_SOFTMAX_CROSS_ENTROPY_GRAD:
 	case OP_COUNT_CORRECT:
 	case OP_MEAN_SQUARED_ERROR:
-		return 2.0;
+		return 1.3;
+	case OP_BINARY_CROSS_ENTROPY:
+	case OP_BINARY_CROSS_ENTROPY_GRAD:
+	case OP_LOGISTIC_MIXTURE:
+	case OP_LOGISTIC_MIXTURE_GRAD:
+		return 1.0;
 	case OP_ACTIVATION:
 	case OP_ACTIVATION_GRAD:
 		return 12.0;
@@ -52,6 +77,7 @@ uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traff
 	if (kernel->kind == OP_RESHAPE)
 		return 0;
 	double compute = (double)flops / (flops_per_ns(kernel) * threads);
-	double stream = (double)traffic_bytes / (BYTES_PER_NS * threads);
+	double bandwidth = kernel->kind == OP_PERMUTE ? PERMUTED_BYTES_PER_NS : BYTES_PER_NS;
+	double stream = (double)traffic_bytes / (bandwidth * threads);
 	return (uint64_t)(FIXED_NS + (compute > stream ? compute : stream));
 }

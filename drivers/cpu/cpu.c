@@ -25,6 +25,20 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_BATCH_REDUCE] = batch_norm_prepare,
 	[OP_BATCH_GRAD_INPUT] = batch_norm_prepare,
 	[OP_RUNNING_UPDATE] = batch_norm_prepare,
+	[OP_WEIGHT_MASK] = weight_prepare,
+	[OP_GROUP_NORM] = group_norm_prepare,
+	[OP_GROUP_NORM_GRAD] = group_norm_prepare,
+	[OP_GROUP_NORM_GRAD_PARAM] = group_norm_prepare,
+	[OP_UPSAMPLE] = resample_prepare,
+	[OP_UPSAMPLE_GRAD] = resample_prepare,
+	[OP_ADAPTIVE_AVG_POOL] = resample_prepare,
+	[OP_ADAPTIVE_AVG_POOL_GRAD] = resample_prepare,
+	[OP_BINARY_CROSS_ENTROPY] = image_loss_prepare,
+	[OP_BINARY_CROSS_ENTROPY_GRAD] = image_loss_prepare,
+	[OP_LOGISTIC_MIXTURE] = image_loss_prepare,
+	[OP_LOGISTIC_MIXTURE_GRAD] = image_loss_prepare,
+	[OP_WEIGHT_NORM] = weight_prepare,
+	[OP_WEIGHT_NORM_GRAD] = weight_prepare,
 	[OP_LAYER_NORM] = layer_norm_prepare,
 	[OP_LAYER_NORM_GRAD] = layer_norm_prepare,
 	[OP_LAYER_NORM_GRAD_PARAM] = layer_norm_prepare,
@@ -47,6 +61,30 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_SGD] = update_prepare,
 	[OP_MOMENTUM] = update_prepare,
 	[OP_ADAM] = update_prepare,
+	[OP_BATCH_MATMUL] = matmul_prepare,
+	[OP_ADD_BROADCAST] = pointwise_prepare,
+	[OP_BROADCAST_ROWS] = shape_ops_prepare,
+	[OP_EMBEDDING] = embedding_prepare,
+	[OP_EMBEDDING_GRAD] = embedding_prepare,
+	[OP_SOFTMAX] = softmax_prepare,
+	[OP_SOFTMAX_GRAD] = softmax_prepare,
+	[OP_LOG_SOFTMAX] = softmax_prepare,
+	[OP_LOG_SOFTMAX_GRAD] = softmax_prepare,
+	[OP_ATTENTION] = attention_prepare,
+	[OP_ATTENTION_GRAD] = attention_prepare,
+	[OP_ROTARY] = embedding_prepare,
+	[OP_RMS_NORM] = layer_norm_prepare,
+	[OP_RMS_NORM_GRAD] = layer_norm_prepare,
+	[OP_RMS_NORM_GRAD_PARAM] = layer_norm_prepare,
+	[OP_GATE] = recurrent_prepare,
+	[OP_GATE_GRAD] = recurrent_prepare,
+	[OP_LINEAR_CROSS_ENTROPY] = linear_loss_prepare,
+	[OP_LINEAR_CROSS_ENTROPY_GRAD] = linear_loss_prepare,
+	[OP_LSTM_CELL] = recurrent_prepare,
+	[OP_LSTM_CELL_GRAD] = recurrent_prepare,
+	[OP_GRU_CELL] = recurrent_prepare,
+	[OP_GRU_CELL_GRAD] = recurrent_prepare,
+	[OP_EXPONENTIAL_AVERAGE] = update_prepare,
 };
 
 static enum tarn_status cpu_probe(void)
@@ -266,6 +304,8 @@ static enum tarn_status cpu_launch(struct device *device, struct bound_instr *in
 {
 	struct cpu_state *state = device->state;
 	use_threads(state);
+	if (instr->kernel->run)
+		return instr->kernel->run(state, instr);
 	if (instr->kernel->stages)
 		return dnn_launch(state, instr);
 	if (instr->kernel->chunks)

@@ -3,6 +3,7 @@
  *
  * A kernel is made once for each signature (kind, attributes, shapes). It is either a short list of oneDNN primitives
  * (`stage`), or own loops: `body` runs for every chunk 0 .. chunks-1, spread over the threads, then `finish` runs once.
+ * A kernel that takes turns between the two has a `run` of its own.
  *
  * Invariants
  *   - The cut into chunks is a function of the shapes alone, and a chunk is computed by one thread in a fixed order, so
@@ -56,7 +57,7 @@ struct dnn_argument {
 };
 
 #define DNN_ARGUMENTS 6
-#define DNN_STAGES 3
+#define DNN_STAGES 6
 
 struct dnn_stage {
 	dnnl_primitive_t primitive;
@@ -72,6 +73,8 @@ struct column_grid {
 
 typedef void kernel_body(const struct bound_instr *instr, uint64_t chunk);
 typedef void kernel_finish(const struct bound_instr *instr);
+struct cpu_state;
+typedef enum tarn_status kernel_run(struct cpu_state *state, const struct bound_instr *instr);
 
 struct kernel {
 	struct kernel *next; /* of the same hash */
@@ -88,6 +91,7 @@ struct kernel {
 
 	uint32_t stages;
 	struct dnn_stage stage[DNN_STAGES];
+	kernel_run *run; /* not NULL: uses body and stages in an order of its own */
 };
 
 struct bound_instr {
@@ -114,8 +118,9 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 
 /* One for each subject: fills body/finish/chunks/workspace or the oneDNN stages, or says what it cannot do. */
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
-	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare;
-
+	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare, softmax_prepare,
+	attention_prepare, embedding_prepare, recurrent_prepare, linear_loss_prepare, group_norm_prepare,
+	resample_prepare, weight_prepare, image_loss_prepare;
 
 /* Nanoseconds that a kernel is expected to take; a function of the signature and the number of threads. */
 uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads);

@@ -29,6 +29,25 @@ CPU_CLONES static void keep_group(const float *x, float *y, uint32_t n, const ui
 	}
 }
 
+/* Stochastic depth (Huang et al. 2016, arXiv:1603.09382): one draw a sample. */
+static void sample_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct kernel *kernel = instr->kernel;
+	const struct operand *y = kernel_output(kernel, 0);
+	const struct step_scalars *scalars = instr->address[1];
+	float rate = kernel->attr.rate, scale = 1.0f / (1.0f - rate);
+	uint64_t each = y->elements / y->dim[0];
+	struct range samples = chunk_range(kernel, chunk, y->dim[0]);
+	for (uint64_t n = samples.begin; n < samples.end; n++) {
+		const float *in = (const float *)instr->address[0] + n * each;
+		float *out = (float *)instr_output(instr, 0) + n * each;
+		uint32_t word = philox(scalars->seed, kernel->attr.stream, scalars->step, n / 4).word[n % 4];
+		float factor = philox_float(word) >= rate ? scale : 0.0f;
+		for (uint64_t i = 0; i < each; i++)
+			out[i] = factor != 0.0f ? in[i] * factor : 0.0f;
+	}
+}
+
 static void dropout_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct kernel *kernel = instr->kernel;
@@ -50,6 +69,10 @@ enum tarn_status dropout_prepare(struct device *device, struct kernel *kernel)
 	if (!(kernel->attr.rate >= 0.0f && kernel->attr.rate < 1.0f))
 		return tarn_fail(TARN_EUNSUPPORTED, "cpu: dropout \"%s\": rate %g is not in [0, 1)", kernel->name,
 				 (double)kernel->attr.rate);
-	kernel_cut(kernel, dropout_body, kernel_output(kernel, 0)->elements, CPU_CHUNK_ELEMENTS / 4);
+	const struct operand *y = kernel_output(kernel, 0);
+	if (kernel->attr.per_sample)
+		kernel_cut(kernel, sample_body, y->dim[0], CPU_CHUNK_ELEMENTS / (y->elements / y->dim[0]));
+	else
+		kernel_cut(kernel, dropout_body, y->elements, CPU_CHUNK_ELEMENTS / 4);
 	return TARN_OK;
 }

@@ -1,8 +1,9 @@
 /*
- * layer_norm.c - normalisation of each row.
+ * layer_norm.c - normalisation of each row, with and without its mean.
  *
  * With g = dy * gamma and xhat = (x - mean) * rstd:   dx = rstd * (g - avg(g) - xhat * avg(g * xhat))
- * Source: Ba et al. 2016, arXiv:1607.06450, differentiated.
+ * Source: Ba et al. 2016, arXiv:1607.06450, differentiated. RMS norm (Zhang, Sennrich 2019, arXiv:1910.07467) is the
+ * same with a mean of 0, which then does not depend on x: dx loses avg(g).
  */
 #include "cpu/columns.h"
 #include "cpu/lanes.h"
@@ -41,6 +42,27 @@ CPU_CLONES static void row_apply(const float *x, float *y, uint32_t n, float mea
 	CPU_INDEPENDENT
 	for (uint32_t i = 0; i < n; i++)
 		y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
+}
+
+CPU_CLONES static void row_scale(const float *x, float *y, uint32_t n, float rstd, const float *gamma)
+{
+	CPU_INDEPENDENT
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = x[i] * rstd * gamma[i];
+}
+
+static void rms_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct operand *matrix = kernel_input(instr->kernel, 0);
+	uint32_t n = matrix->channels;
+	struct range rows = chunk_range(instr->kernel, chunk, matrix->rows);
+	float *rstd = instr_output(instr, 1);
+	for (uint64_t r = rows.begin; r < rows.end; r++) {
+		const float *x = (const float *)instr->address[0] + r * n;
+		float deviation = 1.0f / sqrtf((float)(row_squares(x, n, 0.0f) / n) + instr->kernel->attr.epsilon);
+		row_scale(x, (float *)instr_output(instr, 0) + r * n, n, deviation, instr->address[1]);
+		rstd[r] = deviation;
+	}
 }
 
 static void forward_body(const struct bound_instr *instr, uint64_t chunk)
@@ -95,16 +117,18 @@ CPU_CLONES static void row_grad(const float *dy, const float *x, const float *ga
 static void grad_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct operand *matrix = kernel_input(instr->kernel, 1);
-	uint32_t n = matrix->channels;
+	uint32_t n = matrix->channels, last = instr->kernel->inputs - 1;
+	bool centred = instr->kernel->kind == OP_LAYER_NORM_GRAD;
 	struct range rows = chunk_range(instr->kernel, chunk, matrix->rows);
-	const float *mean = instr->address[2], *rstd = instr->address[3], *gamma = instr->address[4];
+	const float *means = instr->address[2], *rstd = instr->address[last - 1], *gamma = instr->address[last];
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *dy = (const float *)instr->address[0] + r * n;
 		const float *x = (const float *)instr->address[1] + r * n;
+		float mean = centred ? means[r] : 0.0f;
 		double sum, dot;
-		row_products(dy, x, gamma, n, mean[r], rstd[r], &sum, &dot);
-		row_grad(dy, x, gamma, (float *)instr_output(instr, 0) + r * n, n, mean[r], rstd[r], (float)(sum / n),
-			 (float)(dot / n));
+		row_products(dy, x, gamma, n, mean, rstd[r], &sum, &dot);
+		row_grad(dy, x, gamma, (float *)instr_output(instr, 0) + r * n, n, mean, rstd[r],
+			 centred ? (float)(sum / n) : 0.0f, (float)(dot / n));
 	}
 }
 
@@ -153,6 +177,35 @@ static void param_body(const struct bound_instr *instr, uint64_t chunk)
 	}
 }
 
+/* Without a mean: dy, x, rstd. */
+static void rms_param_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	static const float zero[RUN];
+	const struct column_grid *grid = &instr->kernel->grid;
+	struct strips strips = grid_strips(grid, chunk);
+	uint64_t first_row = strips.row_chunk * grid->chunk_rows;
+	uint64_t rows = grid->rows - first_row < grid->chunk_rows ? grid->rows - first_row : grid->chunk_rows;
+	const float *dy = (const float *)instr->address[0] + strips.begin;
+	const float *x = (const float *)instr->address[1] + strips.begin;
+	const float *rstd = (const float *)instr->address[2] + first_row;
+	double dgamma[STRIP_FLOATS] = { 0 }, unused[STRIP_FLOATS] = { 0 };
+	for (uint64_t r = 0; r < rows; r += RUN) {
+		uint64_t left = rows - r, at = r * grid->channels;
+		param_run(dy + at, x + at, grid->channels, left < RUN ? (uint32_t)left : RUN, strips.channels, zero,
+			  rstd + r, dgamma, unused);
+	}
+	double *partial = column_partial(instr, &strips, 0);
+	for (uint32_t c = 0; c < strips.channels; c++)
+		partial[c] = dgamma[c];
+}
+
+static void rms_param_finish(const struct bound_instr *instr)
+{
+	float *dgamma = instr_output(instr, 0);
+	for (uint32_t c = 0; c < instr->kernel->grid.channels; c++)
+		dgamma[c] = (float)column_total(instr, 0, c);
+}
+
 static void param_finish(const struct bound_instr *instr)
 {
 	float *dgamma = instr_output(instr, 0), *dbeta = instr_output(instr, 1);
@@ -164,12 +217,17 @@ static void param_finish(const struct bound_instr *instr)
 
 enum tarn_status layer_norm_prepare(struct device *device, struct kernel *kernel)
 {
-	const struct operand *matrix = kernel_input(kernel, kernel->kind == OP_LAYER_NORM ? 0 : 1);
+	bool forward = kernel->kind == OP_LAYER_NORM || kernel->kind == OP_RMS_NORM;
+	const struct operand *matrix = kernel_input(kernel, forward ? 0 : 1);
+	uint64_t rows = CPU_CHUNK_ELEMENTS / 4 / matrix->channels;
 	(void)device;
 	if (kernel->kind == OP_LAYER_NORM_GRAD_PARAM)
 		columns_prepare(kernel, matrix, param_body, 2, param_finish);
+	else if (kernel->kind == OP_RMS_NORM_GRAD_PARAM)
+		columns_prepare(kernel, matrix, rms_param_body, 1, rms_param_finish);
+	else if (kernel->kind == OP_RMS_NORM)
+		kernel_cut(kernel, rms_body, matrix->rows, rows);
 	else
-		kernel_cut(kernel, kernel->kind == OP_LAYER_NORM ? forward_body : grad_body, matrix->rows,
-			   CPU_CHUNK_ELEMENTS / 4 / matrix->channels);
+		kernel_cut(kernel, forward ? forward_body : grad_body, matrix->rows, rows);
 	return TARN_OK;
 }

@@ -3,38 +3,26 @@
  *
  * Sums are double and in the order of the rows, then of the chunks.
  */
-#include "cpu/cpu.h"
+#include "cpu/reduction.h"
+#include "cpu/rows.h"
 
 #include <math.h>
-
-static float row_largest(const float *x, uint64_t n)
-{
-	float largest = x[0];
-	for (uint64_t k = 1; k < n; k++)
-		largest = x[k] > largest ? x[k] : largest;
-	return largest;
-}
-
-/* sum_k exp(x_k - largest) */
-static double row_exponentials(const float *x, uint64_t n, float largest)
-{
-	double sum = 0.0;
-	for (uint64_t k = 0; k < n; k++)
-		sum += (double)expf(x[k] - largest);
-	return sum;
-}
+#include <string.h>
 
 static void cross_entropy_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct operand *logits = kernel_input(instr->kernel, 0);
+	const struct label_rule rule = label_rule_of(instr->kernel);
 	const int32_t *label = instr->address[1];
 	uint32_t classes = logits->channels;
 	struct range rows = chunk_range(instr->kernel, chunk, logits->rows);
 	double total = 0.0;
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *x = (const float *)instr->address[0] + r * classes;
-		float largest = row_largest(x, classes);
-		total += log(row_exponentials(x, classes, largest)) - ((double)x[label[r]] - (double)largest);
+		if (!label_counts(&rule, label[r]))
+			continue;
+		struct row_exponentials sum = row_exponentials(x, classes);
+		total += row_loss(&rule, x, classes, label[r], (double)sum.largest + log(sum.total));
 	}
 	((double *)instr->workspace)[chunk] = total;
 }
@@ -42,25 +30,27 @@ static void cross_entropy_body(const struct bound_instr *instr, uint64_t chunk)
 static void cross_entropy_grad_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct operand *logits = kernel_input(instr->kernel, 0);
+	const struct label_rule rule = label_rule_of(instr->kernel);
 	const int32_t *label = instr->address[1];
 	uint32_t classes = logits->channels;
-	float share = *(const float *)instr->address[2] / (float)logits->rows;
+	float share = *(const float *)instr->address[2] / (float)labels_counted(&rule, label, logits->rows);
 	struct range rows = chunk_range(instr->kernel, chunk, logits->rows);
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *x = (const float *)instr->address[0] + r * classes;
 		float *dx = (float *)instr_output(instr, 0) + r * classes;
-		float largest = row_largest(x, classes);
-		float reciprocal = (float)(1.0 / row_exponentials(x, classes, largest));
-		for (uint32_t k = 0; k < classes; k++) {
-			float probability = expf(x[k] - largest) * reciprocal;
-			dx[k] = (k == (uint32_t)label[r] ? probability - 1.0f : probability) * share;
+		if (!label_counts(&rule, label[r])) {
+			memset(dx, 0, classes * sizeof *dx);
+			continue;
 		}
+		struct row_exponentials sum = row_exponentials(x, classes);
+		row_loss_grad(&rule, x, dx, classes, label[r], sum.largest, (float)(1.0 / sum.total), share);
 	}
 }
 
 static void count_correct_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct operand *logits = kernel_input(instr->kernel, 0);
+	const struct label_rule rule = label_rule_of(instr->kernel);
 	const int32_t *label = instr->address[1];
 	uint32_t classes = logits->channels;
 	struct range rows = chunk_range(instr->kernel, chunk, logits->rows);
@@ -70,7 +60,7 @@ static void count_correct_body(const struct bound_instr *instr, uint64_t chunk)
 		uint32_t best = 0;
 		for (uint32_t k = 1; k < classes; k++)
 			best = x[k] > x[best] ? k : best;
-		correct += best == (uint32_t)label[r];
+		correct += best == (uint32_t)label[r] && label_counts(&rule, label[r]);
 	}
 	((double *)instr->workspace)[chunk] = correct;
 }
@@ -105,36 +95,19 @@ static void squared_error_grad_body(const struct bound_instr *instr, uint64_t ch
 			   (float *)instr_output(instr, 0) + range.begin, range.end - range.begin, factor);
 }
 
-static double partial_total(const struct bound_instr *instr)
-{
-	const double *partial = instr->workspace;
-	double total = 0.0;
-	for (uint64_t k = 0; k < instr->kernel->chunks; k++)
-		total += partial[k];
-	return total;
-}
-
 static void mean_finish(const struct bound_instr *instr)
 {
 	const struct operand *in = kernel_input(instr->kernel, 0);
-	uint64_t divisor = instr->kernel->kind == OP_MEAN_SQUARED_ERROR ? in->elements : in->rows;
-	*(float *)instr_output(instr, 0) = (float)(partial_total(instr) / (double)divisor);
+	const struct label_rule rule = label_rule_of(instr->kernel);
+	uint64_t divisor = instr->kernel->kind == OP_MEAN_SQUARED_ERROR
+				   ? in->elements
+				   : labels_counted(&rule, instr->address[1], in->rows);
+	*(float *)instr_output(instr, 0) = (float)(reduction_total(instr) / (double)divisor);
 }
 
 static void sum_finish(const struct bound_instr *instr)
 {
-	*(float *)instr_output(instr, 0) = (float)partial_total(instr);
-}
-
-/* At most CPU_REDUCTION_CHUNKS chunks, each with a double in the workspace. */
-static void prepare_sum(struct kernel *kernel, kernel_body *body, uint64_t items, uint64_t item_elements,
-			kernel_finish *finish)
-{
-	uint64_t wanted = CPU_CHUNK_ELEMENTS / 16 / item_elements;
-	uint64_t least = (items + CPU_REDUCTION_CHUNKS - 1) / CPU_REDUCTION_CHUNKS;
-	kernel_cut(kernel, body, items, wanted > least ? wanted : least);
-	kernel->finish = finish;
-	kernel->info.workspace_bytes = kernel->chunks * sizeof(double);
+	*(float *)instr_output(instr, 0) = (float)reduction_total(instr);
 }
 
 enum tarn_status loss_prepare(struct device *device, struct kernel *kernel)
@@ -142,11 +115,11 @@ enum tarn_status loss_prepare(struct device *device, struct kernel *kernel)
 	const struct operand *in = kernel_input(kernel, 0);
 	(void)device;
 	if (kernel->kind == OP_SOFTMAX_CROSS_ENTROPY)
-		prepare_sum(kernel, cross_entropy_body, in->rows, in->channels, mean_finish);
+		reduction_prepare(kernel, cross_entropy_body, in->rows, in->channels, mean_finish);
 	else if (kernel->kind == OP_COUNT_CORRECT)
-		prepare_sum(kernel, count_correct_body, in->rows, in->channels, sum_finish);
+		reduction_prepare(kernel, count_correct_body, in->rows, in->channels, sum_finish);
 	else if (kernel->kind == OP_MEAN_SQUARED_ERROR)
-		prepare_sum(kernel, squared_error_body, in->elements, 1, mean_finish);
+		reduction_prepare(kernel, squared_error_body, in->elements, 1, mean_finish);
 	else if (kernel->kind == OP_SOFTMAX_CROSS_ENTROPY_GRAD)
 		kernel_cut(kernel, cross_entropy_grad_body, in->rows, CPU_CHUNK_ELEMENTS / 16 / in->channels);
 	else

@@ -1,5 +1,5 @@
 /*
- * pointwise.c - activations, add, multiply, scale.
+ * pointwise.c - activations, add (also repeated along the first axes), multiply, scale.
  *
  * Loops that only move memory are our own; activations with exponentials are oneDNN's vectorised ones. Every loop
  * computes an element from the elements of the same index, so that the output may take an input's memory.
@@ -82,6 +82,20 @@ static void pointwise_body(const struct bound_instr *instr, uint64_t chunk)
 		leaky_grad_loop(a, b, out, n, attr->alpha);
 	else
 		clamp_grad_loop(a, b, out, n, clamp);
+}
+
+/* b is repeated along a. */
+static void add_broadcast_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct kernel *kernel = instr->kernel;
+	uint64_t period = kernel_input(kernel, 1)->elements;
+	struct range range = chunk_range(kernel, chunk, kernel_output(kernel, 0)->elements);
+	for (uint64_t i = range.begin; i < range.end;) {
+		uint64_t offset = i % period, n = period - offset < range.end - i ? period - offset : range.end - i;
+		add_loop((const float *)instr->address[0] + i, (const float *)instr->address[1] + offset,
+			 (float *)instr_output(instr, 0) + i, n, activation_clamp(ACTIVATION_NONE));
+		i += n;
+	}
 }
 
 /* oneDNN's names: forward, backward (from the output where activation_grad_reads_output says so), and alpha. */
@@ -174,6 +188,10 @@ enum tarn_status pointwise_prepare(struct device *device, struct kernel *kernel)
 {
 	uint64_t elements = kernel_output(kernel, 0)->elements;
 	dnnl_alg_kind_t algorithm;
+	if (kernel->kind == OP_ADD_BROADCAST) {
+		kernel_cut(kernel, add_broadcast_body, elements, CPU_CHUNK_ELEMENTS);
+		return TARN_OK;
+	}
 	for (uint32_t i = 0; i < kernel->inputs; i++)
 		if (kernel->operand[i].elements != elements)
 			return tarn_fail(TARN_EUNSUPPORTED,

@@ -1,4 +1,4 @@
-/* shape_ops.c - ops that only move bytes: input, record, concat, slice, pad, fill. */
+/* shape_ops.c - ops that only move bytes: input, record, concat, slice, pad, fill, repetition of rows. */
 #include "cpu/cpu.h"
 
 #include <string.h>
@@ -69,6 +69,18 @@ static void pad_body(const struct bound_instr *instr, uint64_t chunk)
 	}
 }
 
+static void broadcast_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	uint64_t period = kernel_input(instr->kernel, 0)->bytes;
+	struct range range = chunk_range(instr->kernel, chunk, kernel_output(instr->kernel, 0)->bytes);
+	for (uint64_t i = range.begin; i < range.end;) {
+		uint64_t offset = i % period, n = period - offset < range.end - i ? period - offset : range.end - i;
+		memcpy((unsigned char *)instr_output(instr, 0) + i, (const unsigned char *)instr->address[0] + offset,
+		       n);
+		i += n;
+	}
+}
+
 CPU_CLONES static void fill_loop(float *y, uint64_t n, float value)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -91,6 +103,8 @@ enum tarn_status shape_ops_prepare(struct device *device, struct kernel *kernel)
 			return tarn_fail(TARN_EUNSUPPORTED, "cpu: fill \"%s\": the result is %s; only f32 is filled",
 					 kernel->name, dtype_name(result->dtype));
 		kernel_cut(kernel, fill_body, result->elements, CPU_CHUNK_ELEMENTS);
+	} else if (kernel->kind == OP_BROADCAST_ROWS) {
+		kernel_cut(kernel, broadcast_body, result->bytes, chunk_bytes);
 	} else if (kernel->kind == OP_INPUT || kernel->kind == OP_RECORD) {
 		/* The last input is what is copied: the staging slot, or the value behind the metric. */
 		if (kernel->operand[kernel->inputs - 1].bytes != result->bytes)

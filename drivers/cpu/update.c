@@ -105,11 +105,30 @@ static void adam_body(const struct bound_instr *instr, uint64_t chunk)
 		  (float *)instr_output(instr, 2) + at, range.end - at, step, shrink);
 }
 
+CPU_CLONES static void average_loop(const float *average, const float *w, float *out, uint64_t n, float decay)
+{
+	float rest = 1.0f - decay;
+	CPU_INDEPENDENT
+	for (uint64_t i = 0; i < n; i++)
+		out[i] = decay * average[i] + rest * w[i];
+}
+
+static void average_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	struct range range = chunk_range(instr->kernel, chunk, kernel_input(instr->kernel, 0)->elements);
+	uint64_t at = range.begin;
+	average_loop((const float *)instr->address[0] + at, (const float *)instr->address[1] + at,
+		     (float *)instr_output(instr, 0) + at, range.end - at, instr->kernel->attr.alpha);
+}
+
 enum tarn_status update_prepare(struct device *device, struct kernel *kernel)
 {
 	uint64_t elements = kernel_input(kernel, 0)->elements;
 	(void)device;
-	kernel_body *body = kernel->kind == OP_SGD ? sgd_body : kernel->kind == OP_MOMENTUM ? momentum_body : adam_body;
+	kernel_body *body = kernel->kind == OP_SGD        ? sgd_body
+			    : kernel->kind == OP_MOMENTUM ? momentum_body
+			    : kernel->kind == OP_ADAM     ? adam_body
+							  : average_body;
 	kernel_cut(kernel, body, elements, CPU_CHUNK_ELEMENTS / 4);
 	return TARN_OK;
 }

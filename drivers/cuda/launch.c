@@ -73,6 +73,7 @@ const char *const cuda_kernel_name[] = {
 	"tarn_multiply_f32",
 	"tarn_scale_f32",
 	"tarn_dropout_f32",
+	"tarn_dropout_samples_f32",
 	"tarn_fill_f32",
 	"tarn_squared_error_grad_f32",
 	"tarn_sgd_f32",
@@ -96,6 +97,7 @@ const char *const cuda_kernel_name[] = {
 	"tarn_layer_norm_grad_f32",
 	"tarn_cross_entropy_f32",
 	"tarn_cross_entropy_grad_f32",
+	"tarn_count_labels",
 	"tarn_count_correct_f32",
 	"tarn_max_pool_f32",
 	"tarn_max_pool_grad_f32",
@@ -205,6 +207,8 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	call->workspace = workspace;
 	call->list = list;
 	list->launches = 0;
+	if (!launch_table[call->op->kind])
+		return launch_fail(call, "there is no kernel for this op");
 	for (uint32_t i = 0; i < call->op->inputs + call->op->outputs; i++)
 		if (tensor_elements(launch_tensor(call, i)) > (uint64_t)1 << 40)
 			return launch_fail(call, "operand %u has %llu elements; at most 2^40", i,
@@ -221,7 +225,7 @@ bool cuda_launch_supported(const struct graph *graph, uint32_t op)
 	case OP_CONV2D_GRAD_WEIGHT:
 		return false;
 	default:
-		return true;
+		return launch_table[graph->op[op].kind] != NULL;
 	}
 }
 

@@ -94,8 +94,11 @@ void launch_clamp(uint32_t activation, float *low, float *high);
 
 /* Blocks of a sum over everything: enough for a large device, few enough for small workspaces. */
 #define LAUNCH_SUM_BLOCKS 512u
-/* The second stage of such a sum: out = sum of `count` doubles in the workspace / divisor. */
-enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t out);
+/*
+ * The second stage of such a sum: output 0 = sum of `count` doubles at the workspace / divisor, or / the double at
+ * `counted` where that is not 0.
+ */
+enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t counted);
 
 /* The cut of a (rows, channels) matrix: see struct columns_parameters. */
 struct launch_columns {

@@ -104,7 +104,11 @@ enum tarn_status launch_dropout(struct launch_call *call)
 	p.stream = attr->stream;
 	p.rate = attr->rate;
 	p.scale = 1.0f / (1.0f - attr->rate);
-	return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
+	if (!attr->per_sample)
+		return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR),
+				  launch_flat_block(), p);
+	p.sample_elements = p.elements / launch_output(call, 0)->dim[0];
+	return LAUNCH_ADD(call, "tarn_dropout_samples_f32", launch_blocks(p.elements, 1), launch_flat_block(), p);
 }
 
 /* w, states ..., g, scalars [, scale]: as many states as outputs beyond the first. */

@@ -1,14 +1,9 @@
 /* autodiff.c - the reverse sweep; see autodiff.h. The derivatives themselves stand in derive_*.c. */
-#include "autodiff/autodiff.h"
+#include "autodiff/sweep.h"
+
+#include "autodiff/derive.h"
 
 #include <string.h>
-
-struct sweep {
-	struct graph *graph;
-	uint32_t ops;       /* of the graph before the sweep */
-	bool *depends;      /* tensor depends on one of wrt[] */
-	uint32_t *gradient; /* so far, of each tensor; TENSOR_NONE: zero */
-};
 
 /* What depends on wrt[]: everything that an op computes from something that does. */
 static void mark_dependent(struct sweep *sweep, const uint32_t *wrt, uint32_t count)
@@ -29,7 +24,7 @@ static void mark_dependent(struct sweep *sweep, const uint32_t *wrt, uint32_t co
  * Adds a partial gradient to that of the tensor. Consumers are visited from the last to the first, so the sum is
  * ((last + one before) + ...): an order that the graph alone decides.
  */
-static enum tarn_status accumulate(struct sweep *sweep, uint32_t tensor, uint32_t partial)
+enum tarn_status sweep_accumulate(struct sweep *sweep, uint32_t tensor, uint32_t partial)
 {
 	struct graph *graph = sweep->graph;
 	uint32_t *sum = &sweep->gradient[tensor];
@@ -44,37 +39,89 @@ static enum tarn_status accumulate(struct sweep *sweep, uint32_t tensor, uint32_
 	return graph_add_op(graph, OP_ADD, PHASE_BACKWARD, name, NULL, input, 2, sum);
 }
 
+/* Gradients of the op's outputs; *reached: one of them is there. */
+static enum tarn_status read_outputs(struct sweep *sweep, uint32_t op, uint32_t *grad_output, bool *reached)
+{
+	struct graph *graph = sweep->graph;
+	*reached = false;
+	for (uint32_t k = 0; k < graph->op[op].outputs; k++) {
+		uint32_t output = op_outputs(graph, op)[k];
+		enum tarn_status st = sweep_finish(sweep, output);
+		if (st)
+			return st;
+		grad_output[k] = sweep->gradient[output];
+		*reached |= grad_output[k] != TENSOR_NONE;
+	}
+	return TARN_OK;
+}
+
+/* A rule may count on a gradient of the first output: zeros where only another one is used. */
+static enum tarn_status fill_first(struct graph *graph, uint32_t op, uint32_t *grad_output)
+{
+	const struct tensor *y = &graph->tensor[op_outputs(graph, op)[0]];
+	struct op_attr attr = { .rank = y->rank };
+	memcpy(attr.extent, y->dim, y->rank * sizeof *y->dim);
+	if (*grad_output != TENSOR_NONE)
+		return TARN_OK;
+	return derive_add(graph, op, "zero", OP_FILL, &attr, NULL, 0, grad_output);
+}
+
 /* The gradients of an op's outputs become gradients of its inputs. */
-static enum tarn_status visit(struct sweep *sweep, uint32_t op, struct host_arena *arena)
+static enum tarn_status visit(struct sweep *sweep, uint32_t op)
 {
 	struct graph *graph = sweep->graph;
 	const uint32_t inputs = graph->op[op].inputs;
 	uint32_t grad_output[OP_MAX_OUTPUTS];
-	bool reached = false, any = false;
-	for (uint32_t k = 0; k < graph->op[op].outputs; k++) {
-		grad_output[k] = sweep->gradient[op_outputs(graph, op)[k]];
-		reached |= grad_output[k] != TENSOR_NONE;
-	}
+	bool reached, any = false;
+	enum tarn_status st = read_outputs(sweep, op, grad_output, &reached);
+	if (st)
+		return st;
 	for (uint32_t k = 0; k < inputs; k++)
 		any |= sweep->depends[op_inputs(graph, op)[k]];
 	if (!reached || !any)
 		return TARN_OK;
+	if (graph->op[op].kind == OP_SLICE)
+		return sweep_defer_slice(sweep, op, grad_output[0]);
 	derive_fn *rule = derive_rule(graph->op[op].kind);
-	if (!rule || grad_output[0] == TENSOR_NONE)
+	if (!rule)
 		return tarn_fail(TARN_EUNSUPPORTED, "%s: the op %s has no derivative", op_name(graph, op),
 				 op_row(graph->op[op].kind)->name);
-	bool *wanted = HOST_ARRAY(arena, inputs, bool);
-	uint32_t *grad_input = HOST_ARRAY(arena, inputs, uint32_t);
+	bool *wanted = HOST_ARRAY(sweep->arena, inputs, bool);
+	uint32_t *grad_input = HOST_ARRAY(sweep->arena, inputs, uint32_t);
 	if (!wanted || !grad_input)
 		return TARN_ENOMEM;
 	memset(grad_input, 0xFF, inputs * sizeof *grad_input);
 	for (uint32_t k = 0; k < inputs; k++)
 		wanted[k] = sweep->depends[op_inputs(graph, op)[k]];
-	enum tarn_status st = rule(graph, op, grad_output, wanted, grad_input);
+	bool joins = sweep_joins_product(sweep, op, wanted);
+	for (uint32_t k = 1; k < inputs && joins; k++)
+		wanted[k] = false;
+	st = fill_first(graph, op, &grad_output[0]);
+	if (!st)
+		st = rule(graph, op, grad_output, wanted, grad_input);
 	for (uint32_t k = 0; k < inputs && !st; k++)
 		if (grad_input[k] != TENSOR_NONE)
-			st = accumulate(sweep, op_inputs(graph, op)[k], grad_input[k]);
-	return st;
+			st = sweep_accumulate(sweep, op_inputs(graph, op)[k], grad_input[k]);
+	return joins && !st ? sweep_defer_product(sweep, op, grad_output[0]) : st;
+}
+
+static enum tarn_status sweep_init(struct sweep *sweep, struct graph *graph, struct host_arena *arena)
+{
+	*sweep = (struct sweep){ .graph = graph, .arena = arena, .ops = graph->ops, .last_joined = OP_NONE };
+	sweep->depends = HOST_ARRAY(arena, graph->tensors, bool);
+	sweep->gradient = HOST_ARRAY(arena, graph->tensors, uint32_t);
+	sweep->products = HOST_ARRAY(arena, graph->tensors, uint32_t);
+	sweep->slices = HOST_ARRAY(arena, graph->tensors, struct waiting *);
+	sweep->waiting_products = HOST_ARRAY(arena, graph->tensors, struct waiting *);
+	sweep->waiting_count = HOST_ARRAY(arena, graph->tensors, uint32_t);
+	if (!sweep->depends || !sweep->gradient || !sweep->products || !sweep->slices || !sweep->waiting_products ||
+	    !sweep->waiting_count)
+		return TARN_ENOMEM;
+	memset(sweep->gradient, 0xFF, graph->tensors * sizeof *sweep->gradient);
+	for (uint32_t op = 0; op < graph->ops; op++)
+		if (graph->op[op].kind == OP_MATMUL)
+			sweep->products[op_inputs(graph, op)[1]]++;
+	return TARN_OK;
 }
 
 enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
@@ -86,22 +133,20 @@ enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const ui
 	if (scalar->rank != 1 || scalar->dim[0] != 1 || scalar->dtype != DTYPE_F32)
 		return tarn_fail(TARN_EINVAL, "the loss %s has the shape %s, a gradient needs one f32 number",
 				 tensor_name(graph, loss), shape_format(scalar->dim, scalar->rank, text, sizeof text));
-	struct sweep sweep = { .graph = graph, .ops = graph->ops };
-	sweep.depends = HOST_ARRAY(arena, graph->tensors, bool);
-	sweep.gradient = HOST_ARRAY(arena, graph->tensors, uint32_t);
-	if (!sweep.depends || !sweep.gradient)
-		return TARN_ENOMEM;
-	memset(sweep.gradient, 0xFF, graph->tensors * sizeof *sweep.gradient);
+	struct sweep sweep;
+	enum tarn_status st = sweep_init(&sweep, graph, arena);
+	if (st)
+		return st;
 	mark_dependent(&sweep, wrt, count);
-	if (sweep.depends[loss]) {
-		enum tarn_status st = graph_add_op(graph, OP_FILL, PHASE_BACKWARD, "loss/gradient", &seed, NULL, 0,
-						   &sweep.gradient[loss]);
-		for (uint32_t op = sweep.ops; op-- > 0 && !st;)
-			st = visit(&sweep, op, arena);
-		if (st)
-			return st;
-	}
-	for (uint32_t i = 0; i < count; i++)
+	if (sweep.depends[loss])
+		st = graph_add_op(graph, OP_FILL, PHASE_BACKWARD, "loss/gradient", &seed, NULL, 0,
+				  &sweep.gradient[loss]);
+	for (uint32_t op = sweep.ops; op-- > 0 && !st;)
+		st = visit(&sweep, op);
+	/* A bias waits with its weight, so all are finished before one is read. */
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = sweep_finish(&sweep, wrt[i]);
+	for (uint32_t i = 0; i < count && !st; i++)
 		gradient[i] = sweep.gradient[wrt[i]];
-	return TARN_OK;
+	return st;
 }

@@ -26,5 +26,12 @@ derive_fn derive_matmul, derive_activation, derive_activation_grad, derive_add_o
 /* derive_nn.c */
 derive_fn derive_conv2d, derive_conv2d_grad_input, derive_conv2d_grad_weight, derive_max_pool, derive_avg_pool,
 	derive_avg_pool_grad, derive_batch_apply, derive_layer_norm, derive_cross_entropy, derive_squared_error;
+/* derive_sequence.c */
+derive_fn derive_sum_rows, derive_batch_matmul, derive_add_broadcast, derive_broadcast_rows, derive_embedding,
+	derive_embedding_grad, derive_softmax, derive_attention, derive_rotary, derive_rms_norm, derive_gate,
+	derive_linear_cross_entropy, derive_lstm_cell, derive_gru_cell;
+/* derive_image.c */
+derive_fn derive_weight_mask, derive_group_norm, derive_resample, derive_binary_cross_entropy, derive_logistic_mixture,
+	derive_weight_norm;
 
 #endif

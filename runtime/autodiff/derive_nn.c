@@ -157,8 +157,9 @@ enum tarn_status derive_cross_entropy(struct graph *graph, uint32_t op, const ui
 				      uint32_t *grad_input)
 {
 	const uint32_t input[3] = { op_inputs(graph, op)[0], op_inputs(graph, op)[1], grad_output[0] };
+	const struct op_attr attr = graph->op[op].attr;
 	(void)wanted; /* labels are integers */
-	return derive_add(graph, op, "input", OP_SOFTMAX_CROSS_ENTROPY_GRAD, NULL, input, 3, &grad_input[0]);
+	return derive_add(graph, op, "input", OP_SOFTMAX_CROSS_ENTROPY_GRAD, &attr, input, 3, &grad_input[0]);
 }
 
 enum tarn_status derive_squared_error(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,

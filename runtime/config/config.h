@@ -68,6 +68,8 @@ struct config {
 		uint32_t recompute; /* enum strategy */
 		struct text_list keep; /* tensor names or globs for `manual` */
 		uint64_t workspace_cap; /* bytes a library call may use as workspace */
+		uint32_t effort; /* enum planner_effort */
+		bool in_place; /* outputs may take over the memory of inputs */
 	} memory;
 
 	struct {

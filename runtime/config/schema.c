@@ -26,6 +26,7 @@ static const char *const strategies[] = {
 	"auto", "none", "memory-poor", "sqrt", "speed", "manual", "min", "memory", "collection",
 };
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
+static const char *const efforts[] = { "fast", "normal", "max" };
 static const char *const data_types[] = { "idx", "npy", "synthetic", "hash" };
 static const char *const inits[] = { "default", "hash" };
 static const char *const losses[] = { "cross_entropy", "mean_squared_error", "mse" };
@@ -81,6 +82,12 @@ const struct config_key config_schema[] = {
 	{ .path = "memory.workspace_cap", BYTES(memory.workspace_cap, 0), .default_text = "256 MiB", .example = "64 MiB",
 	  .help = "The most that one library call may use as workspace. It decides which kernels are chosen, so that "
 		  "results depend on it; it never follows from the budget. A value below 4096 needs a unit." },
+	{ .path = "memory.effort", CHOICE(memory.effort, efforts), .default_text = "fast", .example = "normal",
+	  .help = "How long the planner searches for a faster plan at boot, in rounds, never by the clock. fast: some tens of "
+		  "milliseconds for a few hundred ops; normal: up to about two seconds; max: up to a minute." },
+	{ .path = "memory.in_place", BOOL(memory.in_place), .default_text = "true", .example = "false",
+	  .help = "Whether an op may write where an input that nobody needs any more lies. false: for comparisons with "
+		  "planners that cannot; it needs more memory and changes no result." },
 
 	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
 	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "

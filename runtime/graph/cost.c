@@ -31,6 +31,18 @@ static uint64_t pool_flops(const struct op *op, uint64_t positions)
 	return multiply(positions, multiply(op->attr.window.kernel[0], op->attr.window.kernel[1]));
 }
 
+/*
+ * A product of queries and keys takes 2 * B * H * T * S * D operations, about half of them when causal; the forward
+ * pass has two such products, the backward pass five.
+ */
+static uint64_t attention_flops(const struct graph *graph, const struct op *op, uint32_t q, uint32_t k,
+				uint64_t products)
+{
+	uint64_t pairs = multiply(elements_of(graph, q), graph->tensor[k].dim[1]);
+	uint64_t flops = multiply(2 * products, pairs);
+	return op->attr.causal ? flops / 2 : flops;
+}
+
 /* Operations for each element of the largest operand. */
 static uint64_t operations_each(const struct op *op)
 {
@@ -43,6 +55,8 @@ static uint64_t operations_each(const struct op *op)
 	case OP_SLICE:
 	case OP_PAD_AXIS:
 	case OP_FILL:
+	case OP_BROADCAST_ROWS:
+	case OP_EMBEDDING:
 		return 0;
 	case OP_ACTIVATION:
 	case OP_ACTIVATION_GRAD:
@@ -53,18 +67,47 @@ static uint64_t operations_each(const struct op *op)
 	case OP_MEAN_SQUARED_ERROR:
 	case OP_MEAN_SQUARED_ERROR_GRAD:
 		return 4;
+	case OP_GROUP_NORM_GRAD_PARAM:
+		return 4;
+	case OP_GROUP_NORM:
+	case OP_GROUP_NORM_GRAD:
+	case OP_UPSAMPLE:
+	case OP_UPSAMPLE_GRAD:
 	case OP_BATCH_REDUCE:
 	case OP_BATCH_GRAD_INPUT:
 	case OP_LAYER_NORM:
 	case OP_LAYER_NORM_GRAD:
+	case OP_RMS_NORM_GRAD:
+	case OP_GATE:
+	case OP_LSTM_CELL:
+	case OP_GRU_CELL:
 		return 8;
+	case OP_RMS_NORM:
+	case OP_RMS_NORM_GRAD_PARAM:
+	case OP_SOFTMAX_GRAD:
+	case OP_ROTARY:
+		return 4;
+	case OP_GATE_GRAD:
+	case OP_LSTM_CELL_GRAD:
+	case OP_GRU_CELL_GRAD:
+	case OP_SOFTMAX:
+	case OP_LOG_SOFTMAX:
+	case OP_LOG_SOFTMAX_GRAD:
+		return 12;
 	case OP_DROPOUT: /* a quarter of ten Philox rounds */
 		return 32;
 	case OP_SOFTMAX_CROSS_ENTROPY:
 	case OP_SOFTMAX_CROSS_ENTROPY_GRAD:
 		return 10;
+	case OP_BINARY_CROSS_ENTROPY:
+	case OP_BINARY_CROSS_ENTROPY_GRAD:
+		return 16;
+	case OP_LOGISTIC_MIXTURE:
+	case OP_LOGISTIC_MIXTURE_GRAD:
+		return 100;
 	case OP_SUM_SQUARES:
 	case OP_SGD:
+	case OP_EXPONENTIAL_AVERAGE:
 		return 2;
 	case OP_MOMENTUM:
 		return 4;
@@ -94,6 +137,20 @@ uint64_t op_flops(const struct graph *graph, uint32_t id)
 		uint32_t inner = graph->tensor[input[0]].dim[op->attr.transpose_a ? 0 : 1];
 		return multiply(2, multiply(elements_of(graph, output[0]), inner));
 	}
+	case OP_BATCH_MATMUL: {
+		const struct tensor *a = &graph->tensor[input[0]];
+		uint32_t inner = a->dim[a->rank - (op->attr.transpose_a ? 2 : 1)];
+		return multiply(2, multiply(elements_of(graph, output[0]), inner));
+	}
+	case OP_ATTENTION:
+		return attention_flops(graph, op, input[0], input[1], 2);
+	case OP_ATTENTION_GRAD:
+		return attention_flops(graph, op, input[1], input[2], 5);
+	case OP_LINEAR_CROSS_ENTROPY: /* the product, and once more in the gradient beside its own two */
+	case OP_LINEAR_CROSS_ENTROPY_GRAD: {
+		uint64_t product = multiply(elements_of(graph, input[0]), graph->tensor[input[1]].dim[0]);
+		return multiply(op->kind == OP_LINEAR_CROSS_ENTROPY ? 2 : 6, product);
+	}
 	case OP_CONV2D:
 		return convolution_flops(graph, output[0], input[1]);
 	case OP_CONV2D_GRAD_INPUT:
@@ -117,6 +174,9 @@ uint64_t op_traffic_bytes(const struct graph *graph, uint32_t id)
 	uint64_t bytes = 0;
 	if (op_row(op->kind)->view)
 		return 0;
+	/* Of a slice's input and of a table only what is taken is read. */
+	if (op->kind == OP_SLICE || op->kind == OP_EMBEDDING)
+		return multiply(2, graph->tensor[op_outputs(graph, id)[0]].bytes);
 	for (uint32_t k = 0; k < op->inputs + op->outputs; k++) {
 		uint64_t operand = graph->tensor[graph->operand[op->first_operand + k]].bytes;
 		if (!bytes_add(bytes, operand, &bytes))

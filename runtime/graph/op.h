@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * op.h - the op table: what every op means.
  *
@@ -33,7 +34,8 @@
  *   LAYER_NORM              x (rows,C), gamma, beta                y, mean, rstd      epsilon            y <- x
  *   LAYER_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 -                  dx <- dy, x
  *   LAYER_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      -
- *   DROPOUT                 x, scalars                             y                  rate, stream       y <- x
+ *   DROPOUT                 x, scalars                             y                  rate, stream,      y <- x
+ *                                                                                       per_sample
  *   ADD                     a, b                                   c                  activation         c <- a, b
  *   MULTIPLY                a, b                                   c                  -                  c <- a, b
  *   SCALE                   x                                      y                  alpha              y <- x
@@ -41,11 +43,11 @@
  *   SLICE                   x                                      y                  axis, begin, extent[0] = length
  *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
  *   RESHAPE                 x                                      y: a view of x     shape
- *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of x that
- *                                                                                       becomes axis i of y
- *   SOFTMAX_CROSS_ENTROPY   logits (rows,K), labels (rows) i32     loss (1)           -
- *   SOFTMAX_CROSS_ENTROPY_GRAD  logits, labels, dloss (1)          dlogits            -                  dlogits <- logits
- *   COUNT_CORRECT           logits (rows,K), labels                count (1) f32      -
+ *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of
+ *                                                                                       x that becomes axis i of y
+ *   SOFTMAX_CROSS_ENTROPY   logits (rows,K), labels (rows) i32     loss (1)           label_smoothing, ignore_index
+ *   SOFTMAX_CROSS_ENTROPY_GRAD  logits, labels, dloss (1)          dlogits            the same           dlogits <- logits
+ *   COUNT_CORRECT           logits (rows,K), labels                count (1) f32      ignore_index
  *   MEAN_SQUARED_ERROR      prediction, target                     loss (1)           -
  *   MEAN_SQUARED_ERROR_GRAD prediction, target, dloss (1)          dprediction        -                  <- prediction
  *   FILL                    -                                      y                  alpha, shape
@@ -55,6 +57,51 @@
  *   MOMENTUM                w, v, g, scalars [, scale]             versions of w, v   + momentum, nesterov      effect
  *   ADAM                    w, m, v, g, scalars [, scale]          versions of w,m,v  + beta1, beta2, epsilon,  effect
  *                                                                                       decoupled
+ *   BATCH_MATMUL            a (..,M,K), b (..,K,N)                 c (..,M,N)         transpose_a/b, alpha
+ *   ADD_BROADCAST           a, b (trailing dimensions of a)        c                  -                  c <- a
+ *   BROADCAST_ROWS          x (S)                                  y (..,S)           extent: the whole shape, rank
+ *   EMBEDDING               table (V,C), ids (any shape) i32       y (ids' shape,C)   -
+ *   EMBEDDING_GRAD          dy (..,C), ids                         dtable (V,C)       extent[0] = V
+ *   SOFTMAX                 x (rows,K)                             y                  alpha, causal      y <- x
+ *   SOFTMAX_GRAD            dy, y                                  dx                 alpha, causal      dx <- dy
+ *   LOG_SOFTMAX             x (rows,K)                             y                  -                  y <- x
+ *   LOG_SOFTMAX_GRAD        dy, y                                  dx                 -                  dx <- dy
+ *   ATTENTION               q (B,T,H,D), k, v (B,S,G,D)            o (B,T,H,D),       alpha, causal
+ *                                                                    lse (B,H,T)
+ *   ATTENTION_GRAD          do, q, k, v, o, lse                    dq, dk, dv         alpha, causal
+ *   ROTARY                  x (B,T,H,D)                            y                  alpha = base,      y <- x
+ *                                                                                       transpose_a
+ *   RMS_NORM                x (rows,C), gamma                      y, rstd            epsilon            y <- x
+ *   RMS_NORM_GRAD           dy, x, rstd, gamma                     dx                 -                  dx <- dy, x
+ *   RMS_NORM_GRAD_PARAM     dy, x, rstd                            dgamma             -
+ *   GATE                    x (rows,2C)                            y (rows,C)         mode, activation
+ *   GATE_GRAD               dy (rows,C), x                         dx (rows,2C)       mode, activation
+ *   LINEAR_CROSS_ENTROPY    x (rows,C), w (V,C), labels            loss (1), lse      label_smoothing, ignore_index
+ *                             [, bias (V)]
+ *   LINEAR_CROSS_ENTROPY_GRAD  x, w, labels, lse, dloss            dx, dw, dbias      the same
+ *                             [, bias]
+ *   LSTM_CELL               gates (N,4H), c_prev (N,H)             h, c               -
+ *   LSTM_CELL_GRAD          dh, dc, gates, c_prev, c               dgates, dc_prev    -
+ *   GRU_CELL                gates_x, gates_h (N,3H), h_prev (N,H)  h                  -
+ *   GRU_CELL_GRAD           dh, gates_x, gates_h, h_prev           dgates_x,          -
+ *                                                                    dgates_h, dh_prev
+ *   EXPONENTIAL_AVERAGE     average, w                             version of average alpha = decay      effect
+ *   WEIGHT_MASK             w (O,I,KH,KW)                          y                  mode
+ *   GROUP_NORM              x (N,..,C), gamma, beta                y, mean, rstd      groups, epsilon    y <- x
+ *                                                                    (N,G)
+ *   GROUP_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 groups             dx <- dy, x
+ *   GROUP_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      groups
+ *   UPSAMPLE                x (N,H,W,C)                            y (N,OH,OW,C)      mode, extent = OH,OW
+ *   UPSAMPLE_GRAD           dy                                     dx                 mode, extent = H,W
+ *   ADAPTIVE_AVG_POOL       x (N,H,W,C)                            y (N,OH,OW,C)      extent = OH,OW
+ *   ADAPTIVE_AVG_POOL_GRAD  dy                                     dx                 extent = H,W
+ *   BINARY_CROSS_ENTROPY    logits, targets                        loss (1)           -
+ *   BINARY_CROSS_ENTROPY_GRAD  logits, targets, dloss (1)          dlogits            -                  dlogits <- logits
+ *   LOGISTIC_MIXTURE        parameters (N,H,W,10M or 3M),          loss (1)           -
+ *                             image (N,H,W,3 or 1)
+ *   LOGISTIC_MIXTURE_GRAD   parameters, image, dloss (1)           dparameters        -
+ *   WEIGHT_NORM             v (O,..), g (O)                        w                  -
+ *   WEIGHT_NORM_GRAD        dw, v, g                               dv, dg             -
  *
  * Definitions that a kernel and its test must share:
  *   - `activation` on MATMUL, CONV2D, ADD and BATCH_APPLY is applied to the result before it is stored; only NONE,
@@ -71,11 +118,16 @@
  *   - LAYER_NORM: biased variance over C, rstd = 1/sqrt(var + epsilon). Ba et al. 2016.
  *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
  *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
+ *     With per_sample every element of a sample n (first axis) has the draw of element n: stochastic depth, Huang et
+ *     al. 2016.
  *   - MAX_POOL: padding never wins; index is the position kh*KW+kw in the window of the first largest value; KH*KW <= 256.
  *   - AVG_POOL: divisor KH*KW with count_padding, else the number of elements inside the image.
- *   - SOFTMAX_CROSS_ENTROPY: mean over rows of log(sum_k exp(l_k - max)) - (l_label - max). Sums in double.
- *     Its gradient: (softmax - onehot) * dloss / rows. Labels were checked by the loader: 0 <= label < K.
- *   - COUNT_CORRECT: rows whose first largest logit is the label.
+ *   - SOFTMAX_CROSS_ENTROPY: mean over rows of lse - l_label with lse = log(sum_k exp(l_k - max)) + max. Sums in
+ *     double. With label_smoothing s (Szegedy et al. 2016) a row counts lse - (1-s) * l_label - s/K * sum_k l_k. With
+ *     has_ignore_index rows whose label is ignore_index count nothing and are not in the mean (no row left: 0/0 is NaN,
+ *     the gradient 0). Its gradient: (softmax - (1-s) onehot - s/K) * dloss / counted rows.
+ *     Labels were checked by the loader: 0 <= label < K, or ignore_index.
+ *   - COUNT_CORRECT: rows whose first largest logit is the label, ignored rows left out.
  *   - MEAN_SQUARED_ERROR: mean over all elements; gradient 2 (p - t) dloss / elements.
  *   - CLIP_SCALE: norm = sqrt(s0 + .. + sn); scale = min(1, alpha / (norm + 1e-6)). The s are stored as f32.
  *   - SGD:      g' = scale*g + weight_decay*w;  w -= rate*g'           (rate = scalars.learning_rate * rate_scale)
@@ -84,7 +136,39 @@
  *               above;  m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'^2;
  *               w -= rate/bias_correction1 * m / (sqrt(v)/sqrt(bias_correction2) + epsilon), corrections from scalars.
  *     Kingma, Ba 2015.
+ *   - `alpha` of BATCH_MATMUL, SOFTMAX, SOFTMAX_GRAD is a factor: of the product, of x. 0 stands for 1.
+ *   - EMBEDDING: a row of the table for each id. An id outside [0, V) gives NaN: the loader refuses such data, and no
+ *     kernel reads outside the table. EMBEDDING_GRAD adds the rows of dy in their order and leaves out such ids.
+ *   - SOFTMAX over the last axis of alpha * x; with `causal` x is (..,T,S), T <= S, and the columns j > i + (S - T) of
+ *     row i are left out: their y is 0. SOFTMAX_GRAD: alpha * y * (dy - sum_j dy_j y_j).
+ *   - ATTENTION: softmax(alpha * q k^T) v for each head, alpha 0: 1/sqrt(D); H is a multiple of G, head h reads k and v
+ *     of group h / (H/G) (Ainslie et al. 2023). `causal` as in SOFTMAX. lse = log sum exp of the scaled scores. Computed in
+ *     blocks with a running maximum; no T x S matrix exists (Milakov, Gimelshein 2018; Dao et al. 2022).
+ *   - ROTARY: the pair (x_i, x_(i+D/2)) at position t is turned by the angle t * base^(-2i/D); transpose_a: backwards,
+ *     which is the derivative. Su et al. 2021, in the order of pairs that Llama uses.
+ *   - RMS_NORM: y = x * rstd * gamma, rstd = 1/sqrt(mean x^2 + epsilon). Zhang, Sennrich 2019.
+ *   - GATE: a is the first half of the last axis, b the second. GATE_ACTIVATION: activation(a) * b (Shazeer 2020; only
+ *     activations whose gradient reads x, and SIGMOID); GATE_TANH: tanh(a) * sigmoid(b) (van den Oord et al. 2016);
+ *     GATE_LINEAR: a * sigmoid(b) (Dauphin et al. 2017).
+ *   - LINEAR_CROSS_ENTROPY: SOFTMAX_CROSS_ENTROPY of x w^T + bias, whose logits exist only in pieces, in the workspace.
+ *     lse (rows) is kept for the gradient. dbias is written with and without a bias.
+ *   - LSTM_CELL: gates before their activation in the order i, f, g, o: c = sigmoid(f) c_prev + sigmoid(i) tanh(g),
+ *     h = sigmoid(o) tanh(c). Hochreiter, Schmidhuber 1997, with forget gates (Gers et al. 2000).
+ *   - GRU_CELL: order r, z, n: n = tanh(gx_n + sigmoid(gx_r + gh_r) gh_n), z = sigmoid(gx_z + gh_z),
+ *     h = (1 - z) n + z h_prev. Cho et al. 2014, as PyTorch and cuDNN have it.
+ *   - EXPONENTIAL_AVERAGE: average = alpha * average + (1 - alpha) * w, with the w after this step's update.
+ *   - WEIGHT_MASK: weights of a kernel in raster order; MASK_A keeps those before the centre, MASK_B the centre too.
+ *   - GROUP_NORM: mean and biased variance over the positions and the C/G channels of a group; Wu, He 2018.
+ *   - UPSAMPLE: nearest reads floor(o * in / out); bilinear has half-pixel centres and no align_corners, as PyTorch.
+ *     ADAPTIVE_AVG_POOL averages from floor(o * in / out) to ceil((o + 1) * in / out).
+ *   - BINARY_CROSS_ENTROPY: mean of log(1 + exp(x)) - x t; targets in [0, 1].
+ *   - LOGISTIC_MIXTURE: mean over the numbers of the image, in nats, of minus the logarithm of a mixture of M
+ *     discretised logistic distributions over 256 levels from -1 to 1 (Salimans et al. 2017). A pixel has M weights
+ *     (logits), then for each channel M means, M logarithms of scales (at least -7) and, with three channels, M
+ *     coefficients before tanh.
+ *   - WEIGHT_NORM: w = g v / |v| for each output; Salimans, Kingma 2016.
  */
+/* clang-format on */
 #ifndef TARN_GRAPH_OP_H
 #define TARN_GRAPH_OP_H
 
@@ -133,6 +217,44 @@ enum op_kind {
 	OP_SGD,
 	OP_MOMENTUM,
 	OP_ADAM,
+	OP_BATCH_MATMUL,
+	OP_ADD_BROADCAST,
+	OP_BROADCAST_ROWS,
+	OP_EMBEDDING,
+	OP_EMBEDDING_GRAD,
+	OP_SOFTMAX,
+	OP_SOFTMAX_GRAD,
+	OP_LOG_SOFTMAX,
+	OP_LOG_SOFTMAX_GRAD,
+	OP_ATTENTION,
+	OP_ATTENTION_GRAD,
+	OP_ROTARY,
+	OP_RMS_NORM,
+	OP_RMS_NORM_GRAD,
+	OP_RMS_NORM_GRAD_PARAM,
+	OP_GATE,
+	OP_GATE_GRAD,
+	OP_LINEAR_CROSS_ENTROPY,
+	OP_LINEAR_CROSS_ENTROPY_GRAD,
+	OP_LSTM_CELL,
+	OP_LSTM_CELL_GRAD,
+	OP_GRU_CELL,
+	OP_GRU_CELL_GRAD,
+	OP_EXPONENTIAL_AVERAGE,
+	OP_WEIGHT_MASK,
+	OP_GROUP_NORM,
+	OP_GROUP_NORM_GRAD,
+	OP_GROUP_NORM_GRAD_PARAM,
+	OP_UPSAMPLE,
+	OP_UPSAMPLE_GRAD,
+	OP_ADAPTIVE_AVG_POOL,
+	OP_ADAPTIVE_AVG_POOL_GRAD,
+	OP_BINARY_CROSS_ENTROPY,
+	OP_BINARY_CROSS_ENTROPY_GRAD,
+	OP_LOGISTIC_MIXTURE,
+	OP_LOGISTIC_MIXTURE_GRAD,
+	OP_WEIGHT_NORM,
+	OP_WEIGHT_NORM_GRAD,
 	OP_KINDS
 };
 
@@ -150,6 +272,12 @@ enum activation {
 	ACTIVATION_SOFTPLUS,
 	ACTIVATIONS
 };
+
+/* op_attr.mode of GATE and GATE_GRAD. */
+enum gate_mode { GATE_ACTIVATION, GATE_TANH, GATE_LINEAR, GATE_MODES };
+/* op_attr.mode of WEIGHT_MASK, and of UPSAMPLE. */
+enum mask_mode { MASK_A, MASK_B, MASK_MODES };
+enum upsample_mode { UPSAMPLE_NEAREST, UPSAMPLE_BILINEAR, UPSAMPLE_MODES };
 
 /* Sliding window of a convolution or pooling; [0] is height, [1] is width; all in elements. */
 struct window {
@@ -174,12 +302,19 @@ struct op_attr {
 	uint32_t activation;
 	uint32_t transpose_a, transpose_b;
 	uint32_t axis, begin;
-	uint32_t extent[OP_MAX_RANK]; /* see the table; RESHAPE, FILL: the whole shape, PERMUTE: the axes; `rank` of them */
+	uint32_t extent[OP_MAX_RANK]; /* see the table; RESHAPE, FILL: the whole shape, PERMUTE: the axes; `rank` of
+					 them */
 	uint32_t rank;
 	uint32_t count_padding, nesterov, decoupled;
 	uint32_t stream;  /* Philox stream of a dropout */
 	uint32_t samples; /* of a batch, for the unbiased variance */
 	float alpha, epsilon, rate, momentum, beta1, beta2, weight_decay, rate_scale;
+	uint32_t causal;
+	int32_t ignore_index; /* with has_ignore_index: rows with this label do not count */
+	uint32_t has_ignore_index;
+	uint32_t mode; /* an enum of the op */
+	uint32_t per_sample;
+	float label_smoothing;
 };
 
 /* What the table says of a kind, whatever the shapes. */

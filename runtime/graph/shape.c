@@ -1,4 +1,5 @@
-/* shape.c - the table of shape rules, and the checks that they share. The rules are in shape_math.c and shape_nn.c. */
+/* shape.c - the table of shape rules, and the checks that they share. The rules are in shape_math.c, shape_nn.c and
+ * shape_sequence.c. */
 #include "graph/shape_rule.h"
 
 #include <inttypes.h>
@@ -167,6 +168,23 @@ enum tarn_status shape_need_rows(const struct shape_call *call, uint32_t index)
 		       : shape_fail_shape(call, index, "input", "at least 2 dimensions, channels last");
 }
 
+enum tarn_status shape_need_row_count(const struct shape_call *call, uint32_t index, uint32_t *rows)
+{
+	uint64_t count = tensor_rows(shape_in(call, index));
+	if (count > UINT32_MAX)
+		return shape_fail(call, "%" PRIu64 " rows are too many", count);
+	*rows = (uint32_t)count;
+	return TARN_OK;
+}
+
+enum tarn_status shape_need_label_attributes(const struct shape_call *call)
+{
+	const struct op_attr *attr = call->attr;
+	if (attr->has_ignore_index > 1)
+		return shape_fail(call, "has_ignore_index must be 0 or 1");
+	return shape_need_range(call, "label_smoothing", (double)attr->label_smoothing, 0, 1);
+}
+
 /* The parameter block: u8, as many bytes as struct step_scalars. */
 enum tarn_status shape_need_scalars(const struct shape_call *call, uint32_t index)
 {
@@ -216,6 +234,44 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_SGD] = shape_rule_update,
 	[OP_MOMENTUM] = shape_rule_update,
 	[OP_ADAM] = shape_rule_update,
+	[OP_BATCH_MATMUL] = shape_rule_batch_matmul,
+	[OP_ADD_BROADCAST] = shape_rule_add_broadcast,
+	[OP_BROADCAST_ROWS] = shape_rule_broadcast_rows,
+	[OP_EMBEDDING] = shape_rule_embedding,
+	[OP_EMBEDDING_GRAD] = shape_rule_embedding_grad,
+	[OP_SOFTMAX] = shape_rule_softmax,
+	[OP_SOFTMAX_GRAD] = shape_rule_softmax,
+	[OP_LOG_SOFTMAX] = shape_rule_log_softmax,
+	[OP_LOG_SOFTMAX_GRAD] = shape_rule_log_softmax,
+	[OP_ATTENTION] = shape_rule_attention,
+	[OP_ATTENTION_GRAD] = shape_rule_attention_grad,
+	[OP_ROTARY] = shape_rule_rotary,
+	[OP_RMS_NORM] = shape_rule_rms_norm,
+	[OP_RMS_NORM_GRAD] = shape_rule_rms_norm_grad,
+	[OP_RMS_NORM_GRAD_PARAM] = shape_rule_rms_norm_grad,
+	[OP_GATE] = shape_rule_gate,
+	[OP_GATE_GRAD] = shape_rule_gate_grad,
+	[OP_LINEAR_CROSS_ENTROPY] = shape_rule_linear_cross_entropy,
+	[OP_LINEAR_CROSS_ENTROPY_GRAD] = shape_rule_linear_cross_entropy,
+	[OP_LSTM_CELL] = shape_rule_lstm_cell,
+	[OP_LSTM_CELL_GRAD] = shape_rule_lstm_cell,
+	[OP_GRU_CELL] = shape_rule_gru_cell,
+	[OP_GRU_CELL_GRAD] = shape_rule_gru_cell,
+	[OP_EXPONENTIAL_AVERAGE] = shape_rule_exponential_average,
+	[OP_WEIGHT_MASK] = shape_rule_weight_mask,
+	[OP_GROUP_NORM] = shape_rule_group_norm,
+	[OP_GROUP_NORM_GRAD] = shape_rule_group_norm_grad,
+	[OP_GROUP_NORM_GRAD_PARAM] = shape_rule_group_norm_grad,
+	[OP_UPSAMPLE] = shape_rule_resample,
+	[OP_UPSAMPLE_GRAD] = shape_rule_resample,
+	[OP_ADAPTIVE_AVG_POOL] = shape_rule_resample,
+	[OP_ADAPTIVE_AVG_POOL_GRAD] = shape_rule_resample,
+	[OP_BINARY_CROSS_ENTROPY] = shape_rule_squared_error,
+	[OP_BINARY_CROSS_ENTROPY_GRAD] = shape_rule_squared_error,
+	[OP_LOGISTIC_MIXTURE] = shape_rule_logistic_mixture,
+	[OP_LOGISTIC_MIXTURE_GRAD] = shape_rule_logistic_mixture,
+	[OP_WEIGHT_NORM] = shape_rule_weight_norm,
+	[OP_WEIGHT_NORM_GRAD] = shape_rule_weight_norm,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */

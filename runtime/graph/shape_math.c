@@ -72,6 +72,10 @@ enum tarn_status shape_rule_dropout(const struct shape_call *call)
 	float rate = call->attr->rate;
 	if (!(rate >= 0 && rate < 1))
 		return shape_fail(call, "rate is %g, it must be at least 0 and less than 1", (double)rate);
+	if (call->attr->per_sample > 1)
+		return shape_fail(call, "per_sample must be 0 or 1");
+	if (call->attr->per_sample && !shape_in(call, 0)->rank)
+		return shape_fail_shape(call, 0, "the input", "samples first");
 	shape_set_like(&call->out[0], shape_in(call, 0));
 	return TARN_OK;
 }

@@ -339,15 +339,6 @@ enum tarn_status shape_rule_running_update(const struct shape_call *call)
 	return TARN_OK;
 }
 
-static enum tarn_status need_row_count(const struct shape_call *call, uint32_t index, uint32_t *rows)
-{
-	uint64_t count = tensor_rows(shape_in(call, index));
-	if (count > UINT32_MAX)
-		return shape_fail(call, "%" PRIu64 " rows are too many", count);
-	*rows = (uint32_t)count;
-	return TARN_OK;
-}
-
 enum tarn_status shape_rule_layer_norm(const struct shape_call *call)
 {
 	uint32_t row_count = 0;
@@ -363,7 +354,7 @@ enum tarn_status shape_rule_layer_norm(const struct shape_call *call)
 	st = shape_need_positive(call, "epsilon", (double)call->attr->epsilon);
 	if (st)
 		return st;
-	st = need_row_count(call, 0, &row_count);
+	st = shape_need_row_count(call, 0, &row_count);
 	if (st)
 		return st;
 	shape_set_like(&call->out[0], shape_in(call, 0));
@@ -385,7 +376,7 @@ enum tarn_status shape_rule_layer_norm_grad(const struct shape_call *call)
 	st = shape_need_same(call, 1, 0);
 	if (st)
 		return st;
-	st = need_row_count(call, 0, &row_count);
+	st = shape_need_row_count(call, 0, &row_count);
 	if (st)
 		return st;
 	st = shape_need_vectors(call, 2, 4, row_count);
@@ -419,6 +410,9 @@ enum tarn_status shape_rule_cross_entropy(const struct shape_call *call)
 	if (tensor_elements(labels) != tensor_rows(logits))
 		return shape_fail(call, "%" PRIu64 " rows of logits but %" PRIu64 " labels", tensor_rows(logits),
 				  tensor_elements(labels));
+	st = shape_need_label_attributes(call);
+	if (st)
+		return st;
 	shape_set_vector(&call->out[0], DTYPE_F32, 1);
 	if (call->inputs == 2)
 		return TARN_OK;

@@ -1,8 +1,8 @@
 /*
  * shape_rule.h - what the shape rules share; internal to shape*.c.
  *
- * A rule trusts nothing: attributes may come from a damaged plan file. Inputs exist and have sound shapes before a rule is
- * called. Arithmetic on dimensions is done in 64 bits, where products of two 32-bit numbers and small sums cannot
+ * A rule trusts nothing: attributes may come from a damaged plan file. Inputs exist and have sound shapes before a rule
+ * is called. Arithmetic on dimensions is done in 64 bits, where products of two 32-bit numbers and small sums cannot
  * overflow; the sizes of the outputs are checked afterwards.
  */
 #ifndef TARN_GRAPH_SHAPE_RULE_H
@@ -51,6 +51,10 @@ enum tarn_status shape_need_range(const struct shape_call *call, const char *wha
 				  double high);
 enum tarn_status shape_need_positive(const struct shape_call *call, const char *what, double value);
 enum tarn_status shape_need_fusable(const struct shape_call *call);
+/* `rows` of input `index` as a 32-bit number. */
+enum tarn_status shape_need_row_count(const struct shape_call *call, uint32_t index, uint32_t *rows);
+/* The attributes that losses over labels share. */
+enum tarn_status shape_need_label_attributes(const struct shape_call *call);
 
 /* shape_math.c */
 shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_rule_elementwise, shape_rule_dropout,
@@ -60,5 +64,14 @@ shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_
 shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
 	shape_rule_pool, shape_rule_pool_grad, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update,
 	shape_rule_layer_norm, shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
+/* shape_sequence.c */
+shape_rule_fn shape_rule_batch_matmul, shape_rule_add_broadcast, shape_rule_broadcast_rows, shape_rule_embedding,
+	shape_rule_embedding_grad, shape_rule_softmax, shape_rule_log_softmax, shape_rule_attention,
+	shape_rule_attention_grad, shape_rule_rotary, shape_rule_rms_norm, shape_rule_rms_norm_grad, shape_rule_gate,
+	shape_rule_gate_grad, shape_rule_linear_cross_entropy, shape_rule_lstm_cell, shape_rule_gru_cell,
+	shape_rule_exponential_average;
+/* shape_image.c */
+shape_rule_fn shape_rule_weight_mask, shape_rule_group_norm, shape_rule_group_norm_grad, shape_rule_resample,
+	shape_rule_logistic_mixture, shape_rule_weight_norm;
 
 #endif

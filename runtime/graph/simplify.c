@@ -36,9 +36,12 @@ static void mark_needed(struct pass *pass, uint32_t loss, uint32_t output)
 			need_inputs(pass, op);
 }
 
-static void count_readers(struct pass *pass)
+/* What leaves the graph has a reader more, so that it stays what it is. */
+static void count_readers(struct pass *pass, uint32_t loss, uint32_t output)
 {
 	const struct graph *draft = pass->draft;
+	pass->readers[loss]++;
+	pass->readers[output]++;
 	for (uint32_t op = 0; op < draft->ops; op++)
 		for (uint32_t k = 0; pass->needed_op[op] && k < draft->op[op].inputs; k++) {
 			uint32_t t = op_inputs(draft, op)[k];
@@ -52,6 +55,22 @@ static bool takes_activation(enum op_kind kind)
 	return kind == OP_MATMUL || kind == OP_CONV2D || kind == OP_ADD || kind == OP_BATCH_APPLY;
 }
 
+static bool is_clamp(const struct op *op)
+{
+	return op->kind == OP_ACTIVATION &&
+	       (op->attr.activation == ACTIVATION_RELU || op->attr.activation == ACTIVATION_RELU6);
+}
+
+/* Does this activation move behind the pooling that reads it? */
+static bool is_moved(const struct pass *pass, uint32_t op)
+{
+	const struct graph *draft = pass->draft;
+	uint32_t y = op_outputs(draft, op)[0], producer = draft->tensor[op_inputs(draft, op)[0]].producer;
+	bool fused_for_free = producer != OP_NONE && draft->op[producer].kind == OP_BATCH_APPLY;
+	return is_clamp(&draft->op[op]) && pass->readers[y] == 1 && !fused_for_free &&
+	       draft->op[pass->only_reader[y]].kind == OP_MAX_POOL;
+}
+
 /* The activation that becomes part of this op, or OP_NONE. */
 static uint32_t fused_activation(const struct pass *pass, uint32_t op)
 {
@@ -59,10 +78,8 @@ static uint32_t fused_activation(const struct pass *pass, uint32_t op)
 	uint32_t y = op_outputs(draft, op)[0];
 	if (!takes_activation(draft->op[op].kind) || pass->readers[y] != 1)
 		return OP_NONE;
-	uint32_t reader = pass->only_reader[y], activation = draft->op[reader].attr.activation;
-	bool fits = draft->op[reader].kind == OP_ACTIVATION &&
-		    (activation == ACTIVATION_RELU || activation == ACTIVATION_RELU6);
-	return fits ? reader : OP_NONE;
+	uint32_t reader = pass->only_reader[y];
+	return is_clamp(&draft->op[reader]) && !is_moved(pass, reader) ? reader : OP_NONE;
 }
 
 static bool is_fused(const struct pass *pass, uint32_t op)
@@ -114,33 +131,76 @@ static enum tarn_status copy_persistents(struct pass *pass, struct host_arena *s
 	return TARN_OK;
 }
 
-static enum tarn_status copy_op(struct pass *pass, uint32_t op, struct host_arena *scratch, struct graph *out)
+/* Appends the op under its layer's name; its first output is called `result`. */
+static enum tarn_status copy_op(struct pass *pass, uint32_t op, const struct op_attr *attr, const char *result,
+				struct host_arena *scratch, struct graph *out)
 {
 	const struct graph *draft = pass->draft;
 	const struct op *from = &draft->op[op];
-	struct op_attr attr = from->attr;
-	uint32_t activation = fused_activation(pass, op), result = op_outputs(draft, op)[0];
-	if (activation != OP_NONE) {
-		attr.activation = draft->op[activation].attr.activation;
-		result = op_outputs(draft, activation)[0];
-	}
 	uint32_t *input = HOST_ARRAY(scratch, from->inputs, uint32_t), made[OP_MAX_OUTPUTS];
 	if (!input)
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < from->inputs; k++)
 		input[k] = pass->id[op_inputs(draft, op)[k]];
-	enum tarn_status st = graph_add_op(out, from->kind, from->phase, tensor_name(draft, result), &attr, input,
-					   from->inputs, made);
+	enum tarn_status st = graph_add_op(out, from->kind, from->phase, result, attr, input, from->inputs, made);
 	if (st)
 		return st;
 	for (uint32_t k = 0; k < from->outputs; k++)
 		pass->id[op_outputs(draft, op)[k]] = made[k];
-	pass->id[result] = made[0];
 	uint32_t name = graph_text(out, op_name(draft, op));
 	if (name == UINT32_MAX)
 		return TARN_ENOMEM;
 	out->op[out->ops - 1].name = name;
 	return TARN_OK;
+}
+
+static enum tarn_status copy_with_activation(struct pass *pass, uint32_t op, struct host_arena *scratch,
+					     struct graph *out)
+{
+	const struct graph *draft = pass->draft;
+	struct op_attr attr = draft->op[op].attr;
+	uint32_t activation = fused_activation(pass, op), result = op_outputs(draft, op)[0];
+	if (activation != OP_NONE) {
+		attr.activation = draft->op[activation].attr.activation;
+		result = op_outputs(draft, activation)[0];
+	}
+	enum tarn_status st = copy_op(pass, op, &attr, tensor_name(draft, result), scratch, out);
+	if (!st)
+		pass->id[result] = pass->id[op_outputs(draft, op)[0]];
+	return st;
+}
+
+/* relu, max_pool -> max_pool, relu: the pooling reads what the activation read, then the activation what it gives. */
+static enum tarn_status copy_swapped(struct pass *pass, uint32_t pool, uint32_t activation, struct host_arena *scratch,
+				     struct graph *out)
+{
+	const struct graph *draft = pass->draft;
+	uint32_t x = op_inputs(draft, activation)[0], clamped = op_outputs(draft, activation)[0];
+	const char *result = tensor_name(draft, op_outputs(draft, pool)[0]);
+	const char *maximum = host_arena_printf(scratch, "%s/maximum", result);
+	if (!maximum)
+		return TARN_ENOMEM;
+	pass->id[clamped] = pass->id[x];
+	enum tarn_status st = copy_op(pass, pool, &draft->op[pool].attr, maximum, scratch, out);
+	if (st)
+		return st;
+	uint32_t pooled = pass->id[op_outputs(draft, pool)[0]], unclamped = pass->id[x];
+	pass->id[x] = pooled;
+	st = copy_op(pass, activation, &draft->op[activation].attr, result, scratch, out);
+	pass->id[x] = unclamped;
+	pass->id[op_outputs(draft, pool)[0]] = pass->id[clamped];
+	return st;
+}
+
+static enum tarn_status copy_next(struct pass *pass, uint32_t op, struct host_arena *scratch, struct graph *out)
+{
+	const struct graph *draft = pass->draft;
+	if (!pass->needed_op[op] || is_fused(pass, op) || is_moved(pass, op))
+		return TARN_OK;
+	uint32_t before = draft->op[op].kind == OP_MAX_POOL ? draft->tensor[op_inputs(draft, op)[0]].producer : OP_NONE;
+	if (before != OP_NONE && is_moved(pass, before))
+		return copy_swapped(pass, op, before, scratch, out);
+	return copy_with_activation(pass, op, scratch, out);
 }
 
 enum tarn_status graph_simplify(const struct graph *draft, struct host_arena *scratch, struct graph *out,
@@ -158,11 +218,10 @@ enum tarn_status graph_simplify(const struct graph *draft, struct host_arena *sc
 		return TARN_ENOMEM;
 	memset(pass.id, 0xFF, draft->tensors * sizeof *pass.id);
 	mark_needed(&pass, *loss, *output);
-	count_readers(&pass);
+	count_readers(&pass, *loss, *output);
 	enum tarn_status st = copy_persistents(&pass, scratch, out);
 	for (uint32_t op = 0; op < draft->ops && !st; op++)
-		if (pass.needed_op[op] && !is_fused(&pass, op))
-			st = copy_op(&pass, op, scratch, out);
+		st = copy_next(&pass, op, scratch, out);
 	if (st)
 		return st;
 	out->batch = draft->batch;

@@ -5,7 +5,11 @@
  *   - Ops on no path to the loss, the output or a metric are dropped, and with them the parameters and running
  *     statistics that only they use. An unused output thus counts as a zero gradient.
  *   - relu and relu6 become part of their producer (MATMUL, CONV2D, ADD, BATCH_APPLY) when they are its only reader.
- * The result keeps the activation's tensor name, since it is that value; the op keeps the producer's name.
+ *   - relu and relu6 move behind the max_pool that is their only reader: the maximum of the clamped values is the
+ *     clamped maximum, bit for bit, and so is the gradient, for where the two could pick different elements of a window
+ *     its derivative is 0. The large image is then not kept, and the activation works on the small one. After
+ *     BATCH_APPLY the activation stays fused: its gradient needs no stored value there.
+ * The result keeps the name of the last tensor, since it is that value; an op keeps the name of its layer.
  */
 #ifndef TARN_GRAPH_SIMPLIFY_H
 #define TARN_GRAPH_SIMPLIFY_H

@@ -1,14 +1,14 @@
 /*
  * format.h - the bytes of a plan file. Private to plan.c and plan_load.c.
  *
- *     plan_header                         640 bytes, at 0
- *     plan_section 0                      at 640
+ *     plan_header                         768 bytes, at 0
+ *     plan_section 0                      at 768
  *     plan_section 1                      at the next multiple of 64, the gap filled with zeros
  *     ...
  *     end of file                         at the end of the last section, its padding included
  *
  * Little-endian; numbers are unsigned unless said otherwise; offsets and sizes are bytes. Sections stand in the order
- * of enum plan_section: the four of the plan, then six for each program. Nothing lies between them, so the place
+ * of enum plan_section: the four of the plan, then eight for each program. Nothing lies between them, so the place
  * of each follows from the sizes of those before it; the loader insists on it.
  *
  * Three checksums, all XXH64 with seed 0: of the header (its own field taken as zero), of everything after the header,
@@ -42,6 +42,9 @@ enum program_section {
 	SECTION_TEXT,           /* zero-terminated names */
 	SECTION_INSTRUCTION,    /* struct instruction[] */
 	SECTION_OPERAND_OFFSET, /* uint64_t[]: bytes in the arena */
+	SECTIONS_OF_CONTENT,    /* those before are what the program does, and have a part in plan_checksum */
+	SECTION_COST = SECTIONS_OF_CONTENT, /* uint64_t[ops]: nanoseconds */
+	SECTION_PROOF,                      /* struct proof_term[] */
 	SECTIONS_OF_PROGRAM
 };
 #define PLAN_MAX_SECTIONS (SECTIONS_OF_PLAN + PLAN_MAX_PROGRAMS * SECTIONS_OF_PROGRAM)
@@ -79,40 +82,44 @@ struct plan_header {
 	uint32_t threads;                                /* 112 */
 	uint32_t alignment;                              /* 116  TARN_ALIGNMENT */
 	uint32_t strategy;                               /* 120  enum strategy of config.h */
-	uint32_t sections;                               /* 124  4 + 6 * programs */
+	uint32_t sections;                               /* 124  4 + 8 * programs */
 	struct section_entry section[PLAN_MAX_SECTIONS]; /* 128  unused entries are zero */
-	uint8_t reserved[64];                            /* 576  zero */
+	uint8_t reserved[64];                            /* 704  zero */
 };
 
 /* struct program without its pointers. */
 struct program_record {
-	uint64_t peak_bytes;      /*  0 */
-	uint64_t height_bytes;    /*  8 */
-	uint64_t time_ns;         /* 16 */
-	uint64_t base_time_ns;    /* 24 */
-	uint64_t none_peak_bytes; /* 32 */
-	uint32_t kind;            /* 40  enum program_kind, each at most once */
-	uint32_t batch;           /* 44  samples */
-	uint32_t tensors;         /* 48 */
-	uint32_t ops;             /* 52 */
-	uint32_t operands;        /* 56 */
-	uint32_t text_bytes;      /* 60 */
-	uint32_t instructions;    /* 64 */
-	uint32_t operand_offsets; /* 68 */
-	uint32_t recomputed_ops;  /* 72 */
-	uint32_t scalars;         /* 76  tensor id or TENSOR_NONE */
-	uint32_t graph_batch;     /* 80  graph.batch */
-	uint32_t reserved[3];     /* 84  zero */
+	uint64_t peak_bytes;       /*  0 */
+	uint64_t height_bytes;     /*  8 */
+	uint64_t time_ns;          /* 16 */
+	uint64_t base_time_ns;     /* 24 */
+	uint64_t none_peak_bytes;  /* 32 */
+	uint64_t time_bound_ns;    /* 40 */
+	uint64_t peak_bound_bytes; /* 48 */
+	uint32_t kind;             /* 56  enum program_kind, each at most once */
+	uint32_t batch;            /* 60  samples */
+	uint32_t tensors;          /* 64 */
+	uint32_t ops;              /* 68 */
+	uint32_t operands;         /* 72 */
+	uint32_t text_bytes;       /* 76 */
+	uint32_t instructions;     /* 80 */
+	uint32_t operand_offsets;  /* 84 */
+	uint32_t recomputed_ops;   /* 88 */
+	uint32_t scalars;          /* 92  tensor id or TENSOR_NONE */
+	uint32_t graph_batch;      /* 96  graph.batch */
+	uint32_t proof_terms;      /* 100 */
+	uint32_t reserved[2];      /* 104 zero */
 };
 
 _Static_assert(sizeof(struct section_entry) == 16, "plan file layout");
-_Static_assert(sizeof(struct plan_header) == 640, "plan file layout");
-_Static_assert(sizeof(struct program_record) == 96, "plan file layout");
+_Static_assert(sizeof(struct plan_header) == 768, "plan file layout");
+_Static_assert(sizeof(struct program_record) == 112, "plan file layout");
 _Static_assert(sizeof(struct instruction) == 24, "plan file layout");
 _Static_assert(sizeof(struct persistent) == 32, "plan file layout");
+_Static_assert(sizeof(struct proof_term) == 16, "plan file layout");
 /* No holes between the fields: what is written is what was set. */
 _Static_assert(sizeof(struct tensor) == 32 + 4 * OP_MAX_RANK, "plan file layout");
-_Static_assert(sizeof(struct op) == 144 + 4 * OP_MAX_RANK, "plan file layout");
+_Static_assert(sizeof(struct op) == 168 + 4 * OP_MAX_RANK, "plan file layout");
 
 static inline uint32_t program_section(uint32_t program, enum program_section section)
 {

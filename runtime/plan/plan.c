@@ -23,7 +23,8 @@ static void list_add(struct section_list *list, const void *data, uint64_t count
 	list->bytes[list->count++] = count * size;
 }
 
-static void list_program(struct section_list *list, const struct program *program)
+/* What a program does. */
+static void list_content(struct section_list *list, const struct program *program)
 {
 	const struct graph *graph = &program->graph;
 	list_add(list, graph->tensor, graph->tensors, sizeof *graph->tensor);
@@ -32,6 +33,13 @@ static void list_program(struct section_list *list, const struct program *progra
 	list_add(list, graph->text, graph->text_bytes, 1);
 	list_add(list, program->instruction, program->instructions, sizeof *program->instruction);
 	list_add(list, program->operand_offset, program->operand_offsets, sizeof *program->operand_offset);
+}
+
+/* What is claimed about it. */
+static void list_certificate(struct section_list *list, const struct program *program)
+{
+	list_add(list, program->cost_ns, program->graph.ops, sizeof *program->cost_ns);
+	list_add(list, program->proof, program->proof_terms, sizeof *program->proof);
 }
 
 static struct program_record program_to_record(const struct program *program)
@@ -43,6 +51,8 @@ static struct program_record program_to_record(const struct program *program)
 		.time_ns = program->time_ns,
 		.base_time_ns = program->base_time_ns,
 		.none_peak_bytes = program->none_peak_bytes,
+		.time_bound_ns = program->time_bound_ns,
+		.peak_bound_bytes = program->peak_bound_bytes,
 		.kind = program->kind,
 		.batch = program->batch,
 		.tensors = graph->tensors,
@@ -54,6 +64,7 @@ static struct program_record program_to_record(const struct program *program)
 		.recomputed_ops = program->recomputed_ops,
 		.scalars = graph->scalars,
 		.graph_batch = graph->batch,
+		.proof_terms = program->proof_terms,
 	};
 }
 
@@ -83,7 +94,7 @@ static void hash_bytes(XXH64_state_t *state, const void *data, uint64_t bytes)
 		XXH64_update(state, data, (size_t)bytes);
 }
 
-/* Estimated times and peaks of other schedules are left out: they do not change what a program does. */
+/* Estimated times, bounds and peaks of other schedules are left out: they do not change what a program does. */
 uint64_t plan_content_checksum(const struct plan *plan)
 {
 	XXH64_state_t state;
@@ -97,7 +108,7 @@ uint64_t plan_content_checksum(const struct plan *plan)
 					    graph->scalars, program->instructions, program->operand_offsets };
 		hash_bytes(&state, counts, sizeof counts);
 		struct section_list list = { .count = 0 };
-		list_program(&list, program);
+		list_content(&list, program);
 		for (uint32_t s = 0; s < list.count; s++)
 			hash_bytes(&state, list.data[s], list.bytes[s]);
 	}
@@ -182,8 +193,10 @@ static enum tarn_status list_plan(const struct plan *plan, const char *path, str
 	list_add(list, plan->driver, strlen(plan->driver) + 1, 1);
 	list_add(list, plan->persistent, plan->persistents, sizeof *plan->persistent);
 	list_add(list, record, plan->programs, sizeof *record);
-	for (uint32_t p = 0; p < plan->programs; p++)
-		list_program(list, &plan->program[p]);
+	for (uint32_t p = 0; p < plan->programs; p++) {
+		list_content(list, &plan->program[p]);
+		list_certificate(list, &plan->program[p]);
+	}
 	return TARN_OK;
 }
 

@@ -9,6 +9,8 @@
  * plan_section; all counts and offsets are checked when it is loaded, nothing is trusted. A plan file can be mapped
  * and run without the planner and without YAML. Graph arrays are stored as the structs of graph.h.
  *
+ * The verifier checks the certificate of each program (verify/certificate.h): peak, height, time and both bounds.
+ *
  * file_checksum = XXH64 (seed 0) of everything after the header; plan_checksum = XXH64 of the program sections and
  * persistent table only (two plans with the same instructions and offsets have the same plan_checksum, whatever budget
  * or name they were made for).
@@ -17,9 +19,10 @@
 #define TARN_PLAN_PLAN_H
 
 #include "graph/graph.h"
+#include "plan/proof.h"
 
 #define PLAN_MAGIC "TARNPLAN"
-#define PLAN_VERSION 1u
+#define PLAN_VERSION 2u
 #define PLAN_MAX_PROGRAMS 4u
 
 enum program_kind { PROGRAM_TRAIN, PROGRAM_TRAIN_LAST, PROGRAM_EVALUATE, PROGRAM_EVALUATE_LAST };
@@ -52,6 +55,14 @@ struct program {
 	uint64_t height_bytes; /* persistent + packed height */
 	uint64_t time_ns, base_time_ns; /* planned time of a step; of every op once */
 	uint64_t none_peak_bytes; /* persistent + least peak found with each op once */
+	/*
+	 * The certificate. No schedule within the budget takes less time, by the costs and workspaces that stand here, and
+	 * none has a lower peak. `proof` is why; nothing is needed where the bound is the time of each op once.
+	 */
+	uint64_t time_bound_ns, peak_bound_bytes;
+	uint64_t *cost_ns;        /* [graph.ops]: planned time of one run; 0 for ops that never run */
+	struct proof_term *proof; /* ops are the graph's */
+	uint32_t proof_terms;
 	uint32_t recomputed_ops;
 	uint32_t reserved;
 };

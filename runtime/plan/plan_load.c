@@ -208,6 +208,8 @@ static enum tarn_status take_program(const struct plan_header *header, const uin
 		  (void **)&program->instruction },
 		{ "operand offsets", SECTION_OPERAND_OFFSET, record->operand_offsets, sizeof *program->operand_offset,
 		  (void **)&program->operand_offset },
+		{ "costs", SECTION_COST, record->ops, sizeof *program->cost_ns, (void **)&program->cost_ns },
+		{ "proof", SECTION_PROOF, record->proof_terms, sizeof *program->proof, (void **)&program->proof },
 	};
 	for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
 		const void *address = NULL;
@@ -233,6 +235,9 @@ static enum tarn_status take_program(const struct plan_header *header, const uin
 	program->base_time_ns = record->base_time_ns;
 	program->none_peak_bytes = record->none_peak_bytes;
 	program->recomputed_ops = record->recomputed_ops;
+	program->time_bound_ns = record->time_bound_ns;
+	program->peak_bound_bytes = record->peak_bound_bytes;
+	program->proof_terms = record->proof_terms;
 	return TARN_OK;
 }
 

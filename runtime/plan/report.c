@@ -13,6 +13,14 @@ void plan_report_fill(const struct plan *plan, struct plan_report *report)
 	report->min_budget_bytes = plan->min_budget_bytes;
 	report->parameter_count = plan_parameter_count(plan);
 	report->recomputed_ops = train->recomputed_ops;
+	report->time_bound_ns = train->time_bound_ns;
+	report->peak_bound_bytes = 0;
+	for (uint32_t p = 0; p < plan->programs; p++)
+		if (plan->program[p].peak_bound_bytes > report->peak_bound_bytes)
+			report->peak_bound_bytes = plan->program[p].peak_bound_bytes;
+	report->gap = 0.0;
+	if (train->time_bound_ns && train->time_ns > train->time_bound_ns)
+		report->gap = (double)train->time_ns / (double)train->time_bound_ns - 1.0;
 	report->overhead = 0.0;
 	if (train->base_time_ns && train->time_ns > train->base_time_ns)
 		report->overhead = (double)(train->time_ns - train->base_time_ns) / (double)train->base_time_ns;

@@ -17,6 +17,7 @@
 #ifndef TARN_PLANNER_BOUND_H
 #define TARN_PLANNER_BOUND_H
 
+#include "plan/proof.h"
 #include "planner/dependence.h"
 
 struct bound {
@@ -36,5 +37,19 @@ uint64_t bound_peak(const struct dependence *dependence);
  */
 enum tarn_status bound_find(const struct dependence *dependence, uint64_t limit, uint64_t known_ns, uint64_t work,
 			    struct host_arena *arena, struct bound *out);
+
+/* Inequalities of plan/proof.h with their weights; ops are the problem's. */
+struct proof {
+	struct proof_term *term;
+	uint32_t terms;
+};
+
+/*
+ * The bound that every plan has: any order, with a proof that others can check, in some tens of milliseconds for some
+ * hundred ops. *time_ns is the time of each op once, without terms, where nothing better is proved. `proof` lies in
+ * `arena`, as all scratch does.
+ */
+enum tarn_status bound_prove(const struct dependence *dependence, uint64_t limit, uint64_t known_ns,
+			     struct host_arena *arena, uint64_t *time_ns, struct proof *proof);
 
 #endif

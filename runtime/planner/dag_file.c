@@ -1,13 +1,11 @@
-/* dag_file.c - JSON graphs of training steps, read with the YAML reader (JSON is YAML), and schedules as text. */
+/* dag_file.c - JSON graphs of training steps, read with the YAML reader (JSON is YAML). */
 #include "planner/dag_file.h"
 
 #include "base/bytes.h"
 #include "config/yaml_tree.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -21,11 +19,11 @@
 
 #define NOT_AN_OP UINT32_MAX
 
-/* One node of the file; `op` is its number in the problem. */
+/* One node of the file; `op` is its number in the problem, `place` its number among the nodes that are no sources. */
 struct entry {
 	const struct yaml_node *node;
 	const char *id;
-	uint32_t op;
+	uint32_t op, place;
 };
 
 struct loader {
@@ -33,10 +31,11 @@ struct loader {
 	struct dag *dag;
 	struct entry *entry;
 	uint32_t entries;
-	uint32_t *slot;         /* open addressing: 1 + index of an entry, or 0 */
-	uint32_t slots;         /* a power of two */
-	double *time;           /* [ops] as in the file */
-	uint8_t *target, *read; /* [ops] */
+	uint32_t *slot;  /* open addressing: 1 + index of an entry, or 0 */
+	uint32_t slots;  /* a power of two */
+	double *time;    /* [ops] as in the file */
+	uint8_t *target; /* [ops] */
+	uint8_t *read;   /* [nodes that are no sources] */
 };
 
 static uint32_t *find_slot(const struct loader *k, const char *id)
@@ -76,12 +75,50 @@ static bool has_white_space(const char *text)
 	return !*text || strpbrk(text, " \t\r\n#") != NULL;
 }
 
+/* What a file's arrays need. */
+struct counts {
+	uint32_t ops, places, edges, afters;
+};
+
+static enum tarn_status read_list(const struct yaml_node *node, const char *key, uint32_t *total)
+{
+	const struct yaml_node *list = yaml_find(node, key);
+	if (list && list->kind != YAML_LIST)
+		return yaml_fail(list, "\"%s\" must be a list", key);
+	*total += list ? list->children : 0;
+	return TARN_OK;
+}
+
+/* A node with `with` is another output of the op whose nodes stand just before it. */
+static enum tarn_status number_node(struct loader *k, const struct yaml_node *node, const char *id, bool is_op,
+				    struct counts *counts)
+{
+	const struct yaml_node *with = yaml_find(node, "with");
+	const struct entry *before = k->entries ? &k->entry[k->entries - 1] : NULL;
+	struct entry *entry = &k->entry[k->entries++];
+	*entry = (struct entry){ node, id, NOT_AN_OP, 0 };
+	if (!is_op)
+		return with ? yaml_fail(with, "a source is no output of an op") : TARN_OK;
+	entry->place = counts->places++;
+	if (!with) {
+		entry->op = counts->ops++;
+		return TARN_OK;
+	}
+	/* The first node of the op before has no `with`. */
+	while (before && before->op != NOT_AN_OP && before > k->entry && before[-1].op == before->op)
+		before--;
+	if (with->kind != YAML_SCALAR || !before || before->op == NOT_AN_OP || strcmp(before->id, with->text))
+		return yaml_fail(with, "\"with\" must name the op whose nodes stand just before this one");
+	entry->op = before->op;
+	return TARN_OK;
+}
+
 /* Names and kinds; ops get their numbers. */
-static enum tarn_status read_names(struct loader *k, const struct yaml_node *nodes, uint32_t *ops, uint32_t *edges)
+static enum tarn_status read_names(struct loader *k, const struct yaml_node *nodes, struct counts *counts)
 {
 	static const char *const kinds[] = { "source", "op" };
 	for (const struct yaml_node *node = nodes->first; node; node = node->next) {
-		const struct yaml_node *id, *kind, *inputs;
+		const struct yaml_node *id, *kind;
 		uint32_t is_op;
 		char shown[YAML_SHOWN];
 		enum tarn_status st = require(node, "id", YAML_SCALAR, &id);
@@ -97,12 +134,14 @@ static enum tarn_status read_names(struct loader *k, const struct yaml_node *nod
 		if (*slot)
 			return yaml_fail(id, "node \"%s\" was defined before, in line %u",
 					 yaml_shown(id->text, shown, sizeof shown), k->entry[*slot - 1].node->line);
-		k->entry[k->entries++] = (struct entry){ node, id->text, is_op ? (*ops)++ : NOT_AN_OP };
+		st = number_node(k, node, id->text, is_op, counts);
 		*slot = k->entries;
-		inputs = yaml_find(node, "inputs");
-		if (inputs && inputs->kind != YAML_LIST)
-			return yaml_fail(inputs, "\"inputs\" must be a list");
-		*edges += inputs ? inputs->children : 0;
+		if (!st)
+			st = read_list(node, "inputs", &counts->edges);
+		if (!st)
+			st = read_list(node, "after", &counts->afters);
+		if (st)
+			return st;
 	}
 	return TARN_OK;
 }
@@ -122,17 +161,50 @@ static enum tarn_status read_inputs(struct loader *k, uint32_t index)
 		if (!slot || slot - 1 >= index)
 			return yaml_fail(input, "input \"%s\" is not an earlier node",
 					 yaml_shown(input->text, shown, sizeof shown));
-		uint32_t made_by = k->entry[slot - 1].op;
-		if (made_by == NOT_AN_OP)
+		if (k->entry[slot - 1].op == NOT_AN_OP)
 			continue;
+		uint32_t place = k->entry[slot - 1].place;
 		for (uint32_t i = op->first_input; i < p->operands; i++)
-			if (p->operand[i] == made_by)
+			if (p->operand[i] == place)
 				return yaml_fail(input, "input \"%s\" is listed twice",
 						 yaml_shown(input->text, shown, sizeof shown));
-		p->operand[p->operands++] = made_by;
-		k->read[made_by] = 1;
+		p->operand[p->operands++] = place;
+		k->read[place] = 1;
 		op->inputs++;
 	}
+	return TARN_OK;
+}
+
+/* Ops, anywhere in the file, all runs of which come before this one's first. */
+static enum tarn_status read_afters(struct loader *k, const struct entry *entry)
+{
+	struct problem *p = &k->dag->problem;
+	struct problem_op *op = &p->op[entry->op];
+	const struct yaml_node *list = yaml_find(entry->node, "after");
+	char shown[YAML_SHOWN];
+	op->first_after = p->afters;
+	for (const struct yaml_node *after = list ? list->first : NULL; after; after = after->next) {
+		uint32_t slot = after->kind == YAML_SCALAR ? *find_slot(k, after->text) : 0;
+		uint32_t other = slot ? k->entry[slot - 1].op : NOT_AN_OP;
+		if (other == NOT_AN_OP || other == entry->op)
+			return yaml_fail(after, "\"%s\" is no other op to come after",
+					 after->kind == YAML_SCALAR ? yaml_shown(after->text, shown, sizeof shown)
+								    : "a list");
+		p->after[p->afters++] = other;
+		op->afters++;
+	}
+	return TARN_OK;
+}
+
+/* Another output of the op: computed with it, so that it costs nothing by itself. */
+static enum tarn_status read_other_output(struct loader *k, const struct entry *entry, uint64_t bytes,
+					  uint64_t workspace, double time)
+{
+	struct problem *p = &k->dag->problem;
+	if (workspace || time > 0)
+		return yaml_fail(entry->node, "a node with \"with\" is computed with that op: its time and workspace "
+					      "must be 0");
+	p->value[entry->place] = (struct problem_value){ .bytes = bytes, .producer = entry->op };
 	return TARN_OK;
 }
 
@@ -142,9 +214,11 @@ static enum tarn_status read_node(struct loader *k, uint32_t index)
 	struct dag *dag = k->dag;
 	struct problem *p = &dag->problem;
 	const struct entry *entry = &k->entry[index];
-	const struct yaml_node *phase = yaml_find(entry->node, "phase"), *time;
+	const struct yaml_node *phase = yaml_find(entry->node, "phase"), *time, *once = yaml_find(entry->node, "once");
 	uint64_t bytes, workspace = 0;
 	uint32_t backward = 1;
+	double cost;
+	bool runs_once = false;
 	enum tarn_status st = read_size(entry->node, "bytes", false, &bytes);
 	if (!st)
 		st = read_size(entry->node, "workspace", true, &workspace);
@@ -158,15 +232,22 @@ static enum tarn_status read_node(struct loader *k, uint32_t index)
 		return inputs && inputs->children ? yaml_fail(inputs, "a source has no inputs") : TARN_OK;
 	st = require(entry->node, "time", YAML_SCALAR, &time);
 	if (!st)
-		st = yaml_read_real(time, 0, MAX_TIME, &k->time[entry->op]);
+		st = yaml_read_real(time, 0, MAX_TIME, &cost);
 	if (!st && phase)
 		st = yaml_read_choice(phase, phases, 2, &backward);
+	if (!st && once)
+		st = yaml_read_bool(once, &runs_once);
 	if (st)
 		return st;
-	dag->name[entry->op] = entry->id;
-	p->value[entry->op] = (struct problem_value){ .bytes = bytes, .producer = entry->op };
-	p->op[entry->op] = (struct problem_op){ .workspace = workspace, .forward = !backward };
-	return read_inputs(k, index);
+	dag->name[entry->place] = entry->id;
+	if (yaml_find(entry->node, "with"))
+		return read_other_output(k, entry, bytes, workspace, cost);
+	dag->first_name[entry->op] = entry->place;
+	k->time[entry->op] = cost;
+	p->value[entry->place] = (struct problem_value){ .bytes = bytes, .producer = entry->op };
+	p->op[entry->op] = (struct problem_op){ .workspace = workspace, .once = runs_once, .forward = !backward };
+	st = read_inputs(k, index);
+	return st ? st : read_afters(k, entry);
 }
 
 static enum tarn_status read_targets(struct loader *k, const struct yaml_node *targets)
@@ -206,55 +287,59 @@ static void set_required(struct loader *k)
 		struct problem_op *op = &p->op[o];
 		op->required = needed[o] == 1;
 		for (uint32_t i = 0; needed[o] && i < op->inputs; i++)
-			needed[problem_inputs(p, o)[i]] = 2;
+			needed[p->value[problem_inputs(p, o)[i]].producer] = 2;
 	}
 }
 
-/* Ops that nobody reads have no output: its bytes are workspace. */
-static enum tarn_status number_values(struct loader *k)
+/* What nobody reads is no output: its bytes are workspace. */
+static void number_values(struct loader *k)
 {
-	struct problem *p = &k->dag->problem;
-	uint32_t *value_of = HOST_ARRAY(k->arena, (size_t)p->ops + 1, uint32_t);
-	if (!value_of)
-		return TARN_ENOMEM;
+	struct dag *dag = k->dag;
+	struct problem *p = &dag->problem;
+	uint32_t inputs = p->operands;
 	p->values = 0;
 	for (uint32_t o = 0; o < p->ops; o++) {
 		struct problem_op *op = &p->op[o];
-		if (!k->read[o]) {
-			op->workspace += p->value[o].bytes;
-			continue;
+		op->first_output = p->operands;
+		for (uint32_t place = dag->first_name[o]; place < dag->first_name[o + 1]; place++) {
+			dag->value[place] = k->read[place] ? p->values : VALUE_NONE;
+			if (!k->read[place]) {
+				op->workspace += p->value[place].bytes;
+				continue;
+			}
+			p->value[p->values] = p->value[place];
+			p->value[p->values].output = op->outputs++;
+			p->operand[p->operands++] = p->values++;
 		}
-		value_of[o] = p->values;
-		p->value[p->values++] = p->value[o];
 	}
-	for (uint32_t i = 0; i < p->operands; i++)
-		p->operand[i] = value_of[p->operand[i]];
-	for (uint32_t o = 0; o < p->ops; o++) {
-		p->op[o].first_output = p->operands;
-		p->op[o].outputs = k->read[o];
-		if (k->read[o])
-			p->operand[p->operands++] = value_of[o];
-	}
-	return TARN_OK;
+	for (uint32_t i = 0; i < inputs; i++)
+		p->operand[i] = dag->value[p->operand[i]];
 }
 
-static enum tarn_status allocate(struct loader *k, uint32_t ops, uint32_t edges)
+static enum tarn_status allocate(struct loader *k, const struct counts *counts)
 {
-	struct problem *p = &k->dag->problem;
-	size_t room = (size_t)ops + 1;
+	struct dag *dag = k->dag;
+	struct problem *p = &dag->problem;
+	size_t room = (size_t)counts->ops + 1, places = (size_t)counts->places + 1;
 	*p = (struct problem){
-		.value = HOST_ARRAY(k->arena, room, struct problem_value),
+		.value = HOST_ARRAY(k->arena, places, struct problem_value),
 		.op = HOST_ARRAY(k->arena, room, struct problem_op),
-		.operand = HOST_ARRAY(k->arena, room + edges, uint32_t),
-		.ops = ops,
+		.operand = HOST_ARRAY(k->arena, places + counts->edges, uint32_t),
+		.after = HOST_ARRAY(k->arena, (size_t)counts->afters + 1, uint32_t),
+		.ops = counts->ops,
 		.any_size = true,
 	};
-	k->dag->name = HOST_ARRAY(k->arena, room, const char *);
+	dag->name = HOST_ARRAY(k->arena, places, const char *);
+	dag->first_name = HOST_ARRAY(k->arena, room, uint32_t);
+	dag->value = HOST_ARRAY(k->arena, places, uint32_t);
 	k->time = HOST_ARRAY(k->arena, room, double);
 	k->target = HOST_ARRAY(k->arena, room, uint8_t);
-	k->read = HOST_ARRAY(k->arena, room, uint8_t);
-	return p->value && p->op && p->operand && k->dag->name && k->time && k->target && k->read ? TARN_OK
-												  : TARN_ENOMEM;
+	k->read = HOST_ARRAY(k->arena, places, uint8_t);
+	if (!p->value || !p->op || !p->operand || !p->after || !dag->name || !dag->first_name || !dag->value ||
+	    !k->time || !k->target || !k->read)
+		return TARN_ENOMEM;
+	dag->first_name[counts->ops] = counts->places;
+	return TARN_OK;
 }
 
 enum tarn_status dag_load(const char *path, struct host_arena *arena, struct dag *out)
@@ -262,7 +347,7 @@ enum tarn_status dag_load(const char *path, struct host_arena *arena, struct dag
 	struct yaml_node *root;
 	const struct yaml_node *nodes, *targets;
 	struct loader k = { .arena = arena, .dag = out, .slots = 16 };
-	uint32_t ops = 0, edges = 0;
+	struct counts counts = { 0 };
 	*out = (struct dag){ 0 };
 	enum tarn_status st = yaml_load_large(path, MAX_NODES, MAX_FILE_BYTES, arena, &root);
 	if (!st)
@@ -277,9 +362,9 @@ enum tarn_status dag_load(const char *path, struct host_arena *arena, struct dag
 	k.slot = HOST_ARRAY(arena, k.slots, uint32_t);
 	if (!k.entry || !k.slot)
 		return TARN_ENOMEM;
-	st = read_names(&k, nodes, &ops, &edges);
+	st = read_names(&k, nodes, &counts);
 	if (!st)
-		st = allocate(&k, ops, edges);
+		st = allocate(&k, &counts);
 	for (uint32_t i = 0; !st && i < k.entries; i++)
 		st = read_node(&k, i);
 	if (!st)
@@ -288,56 +373,8 @@ enum tarn_status dag_load(const char *path, struct host_arena *arena, struct dag
 		return st;
 	set_costs(&k);
 	set_required(&k);
-	return number_values(&k);
-}
-
-/* last[step]: one past the last step that reads what the step made. newest[op]: scratch. */
-static void find_last_reads(const struct problem *p, const struct schedule *schedule, uint32_t *newest, uint32_t *last)
-{
-	for (uint32_t s = 0; s < schedule->steps; s++) {
-		uint32_t o = schedule->step[s];
-		for (uint32_t i = 0; i < p->op[o].inputs; i++)
-			last[newest[p->value[problem_inputs(p, o)[i]].producer]] = s + 1;
-		newest[o] = s;
-		last[s] = s + 1;
-	}
-}
-
-static void write_actions(const struct dag *dag, const struct schedule *schedule, uint32_t *newest,
-			  const uint32_t *last, FILE *file)
-{
-	const struct problem *p = &dag->problem;
-	for (uint32_t s = 0; s < schedule->steps; s++) {
-		uint32_t o = schedule->step[s];
-		fprintf(file, "c %s\n", dag->name[o]);
-		newest[o] = s;
-		if (last[s] == s + 1)
-			fprintf(file, "f %s\n", dag->name[o]);
-		for (uint32_t i = 0; i < p->op[o].inputs; i++) {
-			uint32_t producer = p->value[problem_inputs(p, o)[i]].producer;
-			if (last[newest[producer]] == s + 1)
-				fprintf(file, "f %s\n", dag->name[producer]);
-		}
-	}
-}
-
-enum tarn_status dag_write_schedule(const struct dag *dag, const struct schedule *schedule, const char *path)
-{
-	struct host_arena arena;
-	host_arena_init(&arena);
-	uint32_t *newest = HOST_ARRAY(&arena, (size_t)dag->problem.ops + 1, uint32_t);
-	uint32_t *last = HOST_ARRAY(&arena, (size_t)schedule->steps + 1, uint32_t);
-	enum tarn_status st = newest && last ? TARN_OK : TARN_ENOMEM;
-	FILE *file = st ? NULL : fopen(path, "w");
-	if (!st && !file)
-		st = tarn_fail(TARN_EIO, "%s: cannot create: %s", path, strerror(errno));
-	if (!st) {
-		find_last_reads(&dag->problem, schedule, newest, last);
-		write_actions(dag, schedule, newest, last, file);
-		bool failed = ferror(file);
-		if (fclose(file) || failed)
-			st = tarn_fail(TARN_EIO, "%s: write failed", path);
-	}
-	host_arena_fini(&arena);
-	return st;
+	number_values(&k);
+	st = problem_check(&out->problem);
+	/* What the nodes' own checks leave over: ops that `after` puts in a circle. */
+	return st == TARN_EINTERNAL ? tarn_fail_prefix(TARN_EINVAL, "%s", path) : st;
 }

@@ -5,6 +5,11 @@
  * `bytes`, optionally `workspace`, `inputs` (ids of earlier nodes) and `phase` (`fwd`, `bwd`; a hint). Other keys are
  * ignored. Sources are always resident: they are no values of the problem, their bytes are counted apart.
  *
+ * Three more keys of an op say what a network needs beyond that; whoever ignores them reads an easier problem:
+ *   - `once: true`: it runs once (an effect; the samples it takes in cannot be had again);
+ *   - `after: [ids of ops]`: all their runs come before its first (an update, and what reads the parameter);
+ *   - `with: id`: no op by itself but another output of that op, whose nodes stand just before it; its time is 0.
+ *
  * The schedule is a list of actions, one a line: `c ID` computes, `f ID` frees. Nothing happens in place, nothing
  * aliases: the bytes in use while an op is computed are those of all that is resident, its output and its workspace.
  */
@@ -15,7 +20,9 @@
 
 struct dag {
 	struct problem problem;
-	const char **name;     /* [problem.ops]: id of each op */
+	const char **name;     /* ids of the nodes that are no sources, in the file's order */
+	uint32_t *first_name;  /* [problem.ops + 1]: where the ids of an op's nodes start in name[] */
+	uint32_t *value;       /* of each node in name[], VALUE_NONE for one that nobody reads */
 	uint64_t source_bytes; /* of all sources: what a budget holds beside the problem's values */
 	double time_unit;      /* a node's time is cost_ns times this; 1 when all times are whole numbers */
 };

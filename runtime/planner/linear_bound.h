@@ -39,9 +39,14 @@ void linear_program_row(struct linear_program *program, double right);
 void linear_program_entry(struct linear_program *program, uint32_t column, double value);
 
 /*
- * *bound: not above the least value; starts from what is there. *infeasible: the bound is above `ceiling`, a value that
- * no solution exceeds. Stops after `work` entries were looked at, or as soon as the bound reaches `enough`.
+ * *bound: not above the least value; starts from what is there. Stops after `work` entries were looked at, or as soon
+ * as the bound reaches `enough`. `y` [rows]: NULL, or the multipliers that prove it, zeros when none is better than
+ * what was there.
  */
-enum tarn_status linear_program_bound(struct linear_program *program, uint64_t work, double enough, double *bound);
+enum tarn_status linear_program_bound(struct linear_program *program, uint64_t work, double enough, double *y,
+				      double *bound);
+
+/* What the multipliers y >= 0 prove. */
+enum tarn_status linear_program_value(const struct linear_program *program, const double *y, double *bound);
 
 #endif

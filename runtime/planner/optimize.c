@@ -2,6 +2,7 @@
 #include "planner/optimize.h"
 
 #include "planner/bound.h"
+#include "planner/chain_plan.h"
 #include "planner/search.h"
 
 #include <string.h>
@@ -14,6 +15,17 @@
 /* Rounds of the search: at least so many, and at most so many times ops. */
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 400000u
+/* Additions of one dynamic programme over a chain, by effort; and programmes for one question. */
+static const uint64_t chain_work[] = { 20000000, 400000000, 4000000000 };
+#define CHAIN_ATTEMPTS 4u
+/* For the least peak there are few programmes, and replays are dearer. */
+#define LEAST_CHAIN_FACTOR 8u
+/* Chains of more ops need fewer replays for little time, none for little memory, no replays at all. */
+#define LONG_CHAIN_OPS 2500u
+#define LONGER_CHAIN_OPS 6000u
+#define VERY_LONG_CHAIN_OPS 20000u
+/* No stage of what is called a chain has more than one so-manieth of the ops. */
+#define STAGE_PART 8u
 /* Ops of a problem whose long searches are shorter. */
 #define LONG_SEARCH_OPS 1500u
 
@@ -48,6 +60,23 @@ static const struct {
 	uint32_t most_bits;
 } efforts[] = { { 0, 8 }, { 700000000, 10 }, { 36000000000, 12 } };
 
+/* The order with more stages is the better one to cut. */
+static enum tarn_status find_chain(struct optimizer *k, struct host_arena *arena)
+{
+	struct chain other;
+	enum tarn_status st = chain_find(&k->dependence, k->order[0], arena, &k->chain);
+	k->arena = arena;
+	if (st || k->orders == 1)
+		return st;
+	struct host_mark mark = host_arena_mark(arena);
+	st = chain_find(&k->dependence, k->order[1], arena, &other);
+	if (!st && other.stages > k->chain.stages)
+		k->chain = other;
+	else
+		host_arena_release(arena, mark);
+	return st;
+}
+
 enum tarn_status optimizer_init(struct optimizer *k, const struct problem *problem, uint32_t effort,
 				struct host_arena *arena)
 {
@@ -63,6 +92,9 @@ enum tarn_status optimizer_init(struct optimizer *k, const struct problem *probl
 	if (st)
 		return st;
 	k->orders = memcmp(k->order[0], k->order[1], order_bytes) ? ORDERS : 1;
+	st = find_chain(k, arena);
+	if (st)
+		return st;
 	k->bound = bound_peak(&k->dependence);
 	k->max_steps = step_limit(k->dependence.needed_ops);
 	for (uint32_t o = 0; o < problem->ops; o++)
@@ -209,10 +241,34 @@ static bool start_is_worth_it(const struct optimizer *k, uint32_t i, uint32_t or
 	return (!i && !order) || k->replay_work < work;
 }
 
+/* Whether the problem is a chain, of more than `ops` ops, through and through. */
+static bool is_chain_of(const struct optimizer *k, uint32_t ops)
+{
+	uint32_t largest = 0;
+	for (uint32_t s = 1; s <= k->chain.stages; s++) {
+		uint32_t own = k->chain.stage[s].forwards + k->chain.stage[s].backwards;
+		largest = own > largest ? own : largest;
+	}
+	return k->chain.stages && k->dependence.needed_ops > ops && largest < k->dependence.needed_ops / STAGE_PART;
+}
+
+/* The chain's least peak; under small limits first, where its tables are fine. */
+static void lower_peak_of_chain(struct optimizer *k, struct candidate *best)
+{
+	uint64_t limit = 2 * k->bound;
+	while (limit < best->peak_bytes && !optimizer_chain(k, limit, true, best))
+		limit *= 2;
+	if (limit >= best->peak_bytes && best->peak_bytes > k->bound)
+		optimizer_chain(k, best->peak_bytes - 1, true, best);
+}
+
 void optimizer_least_peak(struct optimizer *k, struct candidate *best)
 {
 	uint32_t better = 0;
 	k->replay_work = 0;
+	lower_peak_of_chain(k, best);
+	if (is_chain_of(k, LONGER_CHAIN_OPS))
+		return;
 	for (uint32_t i = 0; i < STARTS; i++) {
 		for (uint32_t order = 0; order < k->orders && best->peak_bytes > k->bound; order++) {
 			if (!start_is_worth_it(k, i, order, better, LEAST_PEAK_WORK))
@@ -229,7 +285,7 @@ bool optimizer_forget_all(struct optimizer *k, uint64_t limit, struct candidate 
 {
 	struct replay_options forget = { .policy = REPLAY_FORGET, .budget = limit, .max_steps = k->max_steps };
 	bool found = false;
-	for (uint32_t order = 0; order < k->orders; order++) {
+	for (uint32_t order = 0; order < k->orders && !is_chain_of(k, LONGER_CHAIN_OPS); order++) {
 		found |= optimizer_replay(k, order, &forget, out);
 		forget.budget = found ? out->peak_bytes - 1 : limit;
 	}
@@ -240,6 +296,9 @@ void optimizer_least_time(struct optimizer *k, uint64_t limit, bool quick, struc
 {
 	uint32_t better = 0;
 	k->replay_work = 0;
+	quick |= is_chain_of(k, LONG_CHAIN_OPS);
+	if (best->steps && best->time_ns < UINT64_MAX && is_chain_of(k, VERY_LONG_CHAIN_OPS))
+		return;
 	for (uint32_t i = 0; i < (quick ? BOTH_ORDERS : STARTS); i++) {
 		for (uint32_t order = 0; order < k->orders; order++) {
 			struct replay_options options = options_of(k, i, limit, shorter_limit(k, 8));
@@ -254,6 +313,36 @@ void optimizer_least_time(struct optimizer *k, uint64_t limit, bool quick, struc
 			}
 		}
 	}
+}
+
+bool optimizer_chain(struct optimizer *k, uint64_t limit, bool least, struct candidate *out)
+{
+	struct candidate *trial = &k->trial;
+	uint64_t work = chain_work[k->effort];
+	struct chain_request request = { .limit = limit,
+					 .least = least,
+					 .work = least ? LEAST_CHAIN_FACTOR * work : work,
+					 .max_steps = k->max_steps };
+	bool found = false;
+	/* Take-overs make the chain's account too high, what its stages share too low: it is corrected. */
+	for (uint32_t attempt = 0; attempt < CHAIN_ATTEMPTS && k->chain.stages; attempt++) {
+		if (chain_plan(&k->chain, &request, k->arena, trial->step, &trial->steps) || !trial->steps)
+			break;
+		polish_useless_runs(&k->polisher, trial->step, &trial->steps);
+		if (!measure(k, trial))
+			break;
+		bool better = !found || (least ? trial->peak_bytes < out->peak_bytes : trial->time_ns < out->time_ns);
+		if (trial->peak_bytes <= limit && better) {
+			candidate_copy(out, trial);
+			found = true;
+		}
+		uint64_t slack = limit > trial->peak_bytes ? limit - trial->peak_bytes : 0;
+		if (least || trial->peak_bytes == limit || (slack && slack < limit / 100) ||
+		    request.limit + limit < trial->peak_bytes + 1)
+			break;
+		request.limit = request.limit + limit - trial->peak_bytes;
+	}
+	return found;
 }
 
 bool optimizer_search(struct optimizer *k, uint64_t limit, uint32_t share, uint64_t seed, struct candidate *c)

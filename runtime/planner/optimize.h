@@ -9,6 +9,7 @@
 #ifndef TARN_PLANNER_OPTIMIZE_H
 #define TARN_PLANNER_OPTIMIZE_H
 
+#include "planner/chain.h"
 #include "planner/dependence.h"
 #include "planner/order.h"
 #include "planner/replay.h"
@@ -27,6 +28,8 @@ struct optimizer {
 	uint32_t orders;         /* how many of them differ */
 	uint64_t bound;          /* no schedule has a lower peak: the largest step alone */
 	bool any_forward;        /* the problem says which ops are forward */
+	struct chain chain;
+	struct host_arena *arena; /* for scratch that is given back */
 	uint32_t max_steps;
 	struct replay *replay[ORDERS];
 	struct meter meter;
@@ -61,6 +64,13 @@ bool optimizer_forget_all(struct optimizer *optimizer, uint64_t limit, struct ca
  * Replays for a faster schedule than *best with a peak of at most `limit`. `quick`: a few of them.
  */
 void optimizer_least_time(struct optimizer *optimizer, uint64_t limit, bool quick, struct candidate *best);
+
+/*
+ * The best schedule of the dynamic programme over the problem's chain (chain_plan.h) with a peak of at most `limit`:
+ * the fastest, or (least) the one with the least peak. False, and *out untouched, when the problem is no chain or
+ * nothing fits. TARN_ENOMEM shows as nothing found.
+ */
+bool optimizer_chain(struct optimizer *optimizer, uint64_t limit, bool least, struct candidate *out);
 
 /*
  * The search from *c, any schedule: less time with a peak within the limit. False, and *c untouched, when it ends above

@@ -17,10 +17,16 @@
 
 /* Greedy placements take quadratic time. */
 #define GREEDY_MOST 3000u
-/* Items from which on blurred rules are tried, the part of the work they get, and what placing an item costs of it. */
-#define BLURRED_LEAST 1500u
-#define BLURRED_PART 8u
-#define PLACEMENT_COST 1000u
+/* What placing an item costs, and the same for an item of a pass that ends before it is placed. */
+#define PLACEMENT_COST 800u
+#define PASSING_COST 100u
+/* Items from which on passes with blame get a quarter of the work, and from which on three quarters. */
+#define BLAMED_LEAST 500u
+#define BLAMED_MANY 1500u
+/* Fewer passes than this are not worth while. */
+#define BLAMED_PASSES 100u
+#define BLAME_FACTOR 1.3
+#define BLAMES_FORGIVEN 200u
 /* Pairs of items that live together, at most, for a search of the whole. */
 #define EXACT_PAIRS ((uint64_t)12 << 20)
 /*
@@ -36,7 +42,8 @@
 #define EFFORT_NODES 5u
 /* Joined items are worth a search of their own when they are at most so many eighths. */
 #define REDUCED_PART 7u
-#define REDUCED_LOOSE 16u /* and when at most one section in so many is not full */
+#define REDUCED_MOST 20000u /* items; what is larger is not found in this way */
+#define REDUCED_LOOSE 16u   /* and when at most one section in so many is not full */
 /* Steps in which the height is lowered in a round: this part of the bound. */
 #define STEPS 1024
 
@@ -44,6 +51,7 @@ struct packer {
 	struct pack_problem problem;
 	const struct pack_options *options;
 	struct host_arena *scratch;
+	struct pack_skyline *sky;      /* NULL with pinned items */
 	int64_t *offset, *best_offset; /* [items] */
 	int64_t height;                /* of the best; INT64_MAX: none yet */
 	int64_t bound;                 /* proved: no height is lower */
@@ -91,44 +99,58 @@ static const struct pack_rule rules[] = {
 	{ PACK_BY_LIFE, 1000, 1000, 0, 0 }, { PACK_BY_SIZE, 1000, 1000, 0, 0 },
 };
 #define RULES (sizeof rules / sizeof *rules)
+/* The first so many are tried with this many items. */
+#define RULES_MANY 5u
+#define MANY_ITEMS 50000u
 
-/* For many items, where a pass of the search costs more than a hundred of these: the same rules blurred. */
-static void packer_try_blurred(struct packer *k, struct pack_skyline *sky)
+static void packer_run_rule(struct packer *k, const struct pack_rule *rule)
 {
-	static const struct pack_rule blurred[] = {
-		{ PACK_BY_LIFE, 4, 4, 0.05, 0 },      { PACK_BY_AREA, 4, 4, 0.2, 0 },
-		{ PACK_BY_AREA, 1000, 1000, 0.6, 0 }, { PACK_BY_LIFE, 4, 4, 0.2, 0 },
-		{ PACK_BY_LIFE, 1000, 1000, 0.2, 0 }, { PACK_BY_LIFE, 20, 20, 0.05, 0 },
-	};
-	uint64_t cost = (uint64_t)k->problem.items * PLACEMENT_COST, spend = k->work / BLURRED_PART;
-	if (k->problem.items < BLURRED_LEAST)
+	packer_keep(k, pack_skyline_run(k->sky, rule, k->height, k->offset));
+}
+
+/*
+ * For many items, where a run of the search costs more than a hundred passes: a rule blurred at random, which in each
+ * pass prefers more what could not be placed below the best height in those before.
+ */
+static void packer_try_blamed(struct packer *k)
+{
+	struct pack_rule rule = { PACK_BY_AREA, 4, 4, 0.1, 0 };
+	uint64_t saved = k->problem.items < BLAMED_MANY ? k->work / 4 * 3 : k->work / 4;
+	uint32_t blames = 0;
+	if (!k->sky || k->problem.items < BLAMED_LEAST ||
+	    k->work / ((uint64_t)k->problem.items * PLACEMENT_COST) < BLAMED_PASSES)
 		return;
-	for (uint32_t r = 0; spend >= cost && !packer_done(k); r++, spend -= cost, k->work -= cost) {
-		struct pack_rule rule = blurred[r % (sizeof blurred / sizeof *blurred)];
-		rule.seed = r + 1;
-		packer_keep(k, pack_skyline_run(sky, &rule, k->height, k->offset));
+	while (k->work > saved && !packer_done(k)) {
+		int64_t height = k->height;
+		rule.seed++;
+		packer_run_rule(k, &rule);
+		uint64_t cost = (uint64_t)pack_skyline_placed(k->sky) * PLACEMENT_COST +
+				(uint64_t)k->problem.items * PASSING_COST;
+		k->work -= cost < k->work ? cost : k->work;
+		if (k->height < height) {
+			blames = 0;
+			continue;
+		}
+		pack_skyline_blame(k->sky, BLAME_FACTOR);
+		if (++blames % BLAMES_FORGIVEN == 0)
+			pack_skyline_forgive(k->sky);
 	}
 }
 
 static enum tarn_status packer_try_rules(struct packer *k)
 {
-	enum tarn_status st = TARN_OK;
-	struct pack_skyline *sky = NULL;
 	if (!k->problem.pinned) {
-		sky = pack_skyline_open(&k->problem, k->scratch);
-		if (!sky)
+		k->sky = pack_skyline_open(&k->problem, k->scratch);
+		if (!k->sky)
 			return TARN_ENOMEM;
 	}
-	for (uint32_t r = 0; sky && r < RULES && !packer_done(k); r++)
-		packer_keep(k, pack_skyline_run(sky, &rules[r], k->height, k->offset));
+	uint32_t count = k->problem.items < MANY_ITEMS ? RULES : RULES_MANY;
+	for (uint32_t r = 0; k->sky && r < count && !packer_done(k); r++)
+		packer_run_rule(k, &rules[r]);
 	/* The caller gets a packing even when it is known to be too high, or was stopped. */
-	if (k->height == INT64_MAX && sky)
-		packer_keep(k, pack_skyline_run(sky, &rules[0], k->height, k->offset));
-	if (k->problem.pinned || !packer_done(k))
-		st = packer_try_greedy(k);
-	if (!st && sky)
-		packer_try_blurred(k, sky);
-	return st;
+	if (k->height == INT64_MAX && k->sky)
+		packer_run_rule(k, &rules[0]);
+	return k->problem.pinned || !packer_done(k) ? packer_try_greedy(k) : TARN_OK;
 }
 
 /* ---- Search of the whole ---- */
@@ -166,10 +188,15 @@ static enum tarn_status whole_init(struct packer *k, struct whole *w, const stru
 	uint64_t pairs = count_pairs(item, items, k->problem.sections, k->scratch), cells = 0, states = k->work / 1000;
 	for (uint32_t i = 0; i < items; i++)
 		cells += item[i].upper - item[i].lower;
-	/* A node looks at the sections of each item that lives with the one it places; in large problems from afar. */
+	/*
+	 * A node looks at the sections of each item that lives with the one it places, in large problems from afar, and
+	 * at all sections that may be next.
+	 */
 	uint64_t looks = (pairs + items) / items * (cells / items);
-	*w = (struct whole){ .node_cost = 300 + looks + looks * (items < 2000 ? items : 2000) / 2500 };
-	if (pairs > EXACT_PAIRS)
+	*w = (struct whole){ .node_cost =
+				     300 + looks + looks * (items < 2000 ? items : 2000) / 2500 + k->problem.sections };
+	/* Placing each item once takes as many nodes. */
+	if (pairs > EXACT_PAIRS || (items > BLAMED_LEAST && k->work / w->node_cost < items))
 		return TARN_OK;
 	w->search = pack_exact_open(item, items, k->problem.sections, states < 1u << 19 ? (uint32_t)states : 1u << 19,
 				    k->scratch);
@@ -250,7 +277,7 @@ static enum tarn_status packer_search_reduced(struct packer *k)
 	struct pack_reduction reduction;
 	struct whole w;
 	int64_t target = k->bound;
-	if (k->problem.pinned || k->problem.aligned || target != k->problem.most ||
+	if (k->problem.items > REDUCED_MOST || k->problem.pinned || k->problem.aligned || target != k->problem.most ||
 	    (!k->options->minimise && target < k->enough))
 		return TARN_OK;
 	uint32_t full = 0;
@@ -389,6 +416,8 @@ enum tarn_status pack_solve(const struct pack_buffer *buffer, uint32_t n, const 
 		st = packer_try_rules(&k);
 	if (!st && !packer_done(&k) && k.work)
 		st = packer_search_reduced(&k);
+	if (!st && !packer_done(&k) && k.work)
+		packer_try_blamed(&k);
 	if (!st && !packer_done(&k) && k.work)
 		st = packer_search_whole(&k);
 	if (!st)

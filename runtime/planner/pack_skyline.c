@@ -9,11 +9,14 @@
 
 #include "base/hash_numbers.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LEAF 4u
 #define PLACED -1.0
 #define NO_LINE UINT32_MAX
+/* Sections of a life, on average, up to which it is watched what must still be placed in each section. */
+#define WATCHED_LIFE 200u
 
 struct box {
 	uint32_t lower_least, lower_most, upper_least, upper_most;
@@ -35,13 +38,18 @@ struct heap_entry {
 
 struct pack_skyline {
 	const struct pack_problem *problem;
-	uint32_t leaves;   /* a power of two */
-	uint32_t *point;   /* [items]: item indices, leaf after leaf */
-	uint32_t *first;   /* [leaves + 1]: where each leaf begins in point[] */
-	uint32_t *leaf_of; /* [items] */
-	struct box *box;   /* [2 * leaves]: node k has the children 2k and 2k + 1 */
-	double *measure;   /* [items] */
-	struct line *line; /* [sections] */
+	uint32_t leaves;                   /* a power of two */
+	uint32_t *point;                   /* [items]: item indices, leaf after leaf */
+	uint32_t *first;                   /* [leaves + 1]: where each leaf begins in point[] */
+	uint32_t *leaf_of;                 /* [items] */
+	struct box *box;                   /* [2 * leaves]: node k has the children 2k and 2k + 1 */
+	double *measure;                   /* [items] */
+	double *weight;                    /* [items]: what blame has made of 1 */
+	bool watched;                      /* unplaced[] is kept */
+	int64_t *unplaced;                 /* [sections]: size of the items that are not placed */
+	uint32_t failed_first, failed_end; /* sections where the last run ended */
+	uint32_t left;                     /* items that it did not place */
+	struct line *line;                 /* [sections] */
 	struct heap_entry *heap;
 	uint32_t heap_length, heap_capacity;
 };
@@ -191,15 +199,23 @@ struct pack_skyline *pack_skyline_open(const struct pack_problem *problem, struc
 		.leaf_of = HOST_ARRAY(arena, problem->items, uint32_t),
 		.box = HOST_ARRAY(arena, 2 * (size_t)leaves, struct box),
 		.measure = HOST_ARRAY(arena, problem->items, double),
+		.weight = HOST_ARRAY(arena, problem->items, double),
+		.unplaced = HOST_ARRAY(arena, problem->sections, int64_t),
 		.line = HOST_ARRAY(arena, problem->sections, struct line),
 		/* A placement adds at most three entries and takes one, a lift adds one and takes one. */
 		.heap_capacity = 3 * problem->items + 8,
 		.heap = HOST_ARRAY(arena, 3 * (size_t)problem->items + 8, struct heap_entry),
 	};
-	if (!sky->point || !sky->first || !sky->leaf_of || !sky->box || !sky->measure || !sky->line || !sky->heap)
+	if (!sky->point || !sky->first || !sky->leaf_of || !sky->box || !sky->measure || !sky->weight ||
+	    !sky->unplaced || !sky->line || !sky->heap)
 		return NULL;
-	for (uint32_t i = 0; i < problem->items; i++)
+	uint64_t lives = 0;
+	for (uint32_t i = 0; i < problem->items; i++) {
 		sky->point[i] = i;
+		sky->weight[i] = 1;
+		lives += problem->item[i].upper - problem->item[i].lower;
+	}
+	sky->watched = lives <= (uint64_t)WATCHED_LIFE * problem->items;
 	build_tree(sky, 1, 0, problem->items, 0);
 	return sky;
 }
@@ -283,12 +299,18 @@ static void join_and_push(struct pack_skyline *sky, uint32_t line)
 	heap_push(sky, line);
 }
 
-static void lift_line(struct pack_skyline *sky, uint32_t line)
+/* The height of the lower neighbour. */
+static int64_t lifted_height(const struct pack_skyline *sky, uint32_t line)
 {
 	uint32_t after = line_after(sky, line), before = sky->line[line].before;
 	int64_t left = before == NO_LINE ? INT64_MAX : sky->line[before].height;
 	int64_t right = after == NO_LINE ? INT64_MAX : sky->line[after].height;
-	sky->line[line].height = left < right ? left : right;
+	return left < right ? left : right;
+}
+
+static void lift_line(struct pack_skyline *sky, uint32_t line, int64_t height)
+{
+	sky->line[line].height = height;
 	join_and_push(sky, line);
 }
 
@@ -315,7 +337,7 @@ static void place_on_line(struct pack_skyline *sky, uint32_t line, const struct 
 static void set_measures(struct pack_skyline *sky, const struct pack_rule *rule)
 {
 	for (uint32_t i = 0; i < sky->problem->items; i++) {
-		double measure = pack_measure(&sky->problem->item[i], rule->measure);
+		double measure = pack_measure(&sky->problem->item[i], rule->measure) * sky->weight[i];
 		if (rule->noise > 0)
 			measure *= 1 + rule->noise * (double)(hash_bits(rule->seed, i) >> 40) * 0x1p-24;
 		sky->measure[i] = measure;
@@ -370,19 +392,48 @@ static uint32_t best_on_line(const struct pack_skyline *sky, uint32_t line, cons
 	return best;
 }
 
+/* Whether what must still lie on the line stays below the limit. */
+static bool fits_on_line(const struct pack_skyline *sky, uint32_t line, int64_t height, int64_t limit)
+{
+	if (!sky->watched || limit == INT64_MAX)
+		return true;
+	for (uint32_t s = line; s < sky->line[line].end; s++)
+		if (sky->unplaced[s] && height + sky->unplaced[s] >= limit)
+			return false;
+	return true;
+}
+
+static int64_t end_at_limit(struct pack_skyline *sky, uint32_t first, uint32_t end)
+{
+	sky->failed_first = first;
+	sky->failed_end = end;
+	return INT64_MAX;
+}
+
+static void begin_run(struct pack_skyline *sky, const struct pack_rule *rule)
+{
+	uint32_t sections = sky->problem->sections;
+	set_measures(sky, rule);
+	memcpy(sky->unplaced, sky->problem->load, sections * sizeof *sky->unplaced);
+	memset(sky->line, 0, sections * sizeof *sky->line);
+	sky->heap_length = 0;
+	sky->left = sky->problem->items;
+	set_line(sky, 0, sections, NO_LINE, 0);
+	heap_push(sky, 0);
+}
+
 int64_t pack_skyline_run(struct pack_skyline *sky, const struct pack_rule *rule, int64_t limit, int64_t *offset)
 {
 	const struct pack_problem *problem = sky->problem;
 	int64_t height = 0;
-	set_measures(sky, rule);
-	sky->heap_length = 0;
-	memset(sky->line, 0, problem->sections * sizeof *sky->line);
-	set_line(sky, 0, problem->sections, NO_LINE, 0);
-	heap_push(sky, 0);
-	for (uint32_t left = problem->items; left;) {
+	begin_run(sky, rule);
+	while (sky->left) {
 		uint32_t line = lowest_line(sky), item = best_on_line(sky, line, rule);
 		if (item == UINT32_MAX) {
-			lift_line(sky, line);
+			int64_t lifted = lifted_height(sky, line);
+			if (!fits_on_line(sky, line, lifted, limit))
+				return end_at_limit(sky, line, sky->line[line].end);
+			lift_line(sky, line, lifted);
 			continue;
 		}
 		const struct pack_item *a = &problem->item[item];
@@ -390,10 +441,32 @@ int64_t pack_skyline_run(struct pack_skyline *sky, const struct pack_rule *rule,
 		offset[item] = at;
 		height = at + a->size > height ? at + a->size : height;
 		if (height >= limit)
-			return INT64_MAX;
+			return end_at_limit(sky, a->lower, a->upper);
 		place_on_line(sky, line, a, at + a->size);
 		remove_item(sky, item);
-		left--;
+		sky->left--;
+		for (uint32_t s = a->lower; s < a->upper && sky->watched; s++)
+			sky->unplaced[s] -= a->size;
 	}
 	return height;
+}
+
+uint32_t pack_skyline_placed(const struct pack_skyline *sky)
+{
+	return sky->problem->items - sky->left;
+}
+
+void pack_skyline_blame(struct pack_skyline *sky, double factor)
+{
+	for (uint32_t i = 0; i < sky->problem->items; i++) {
+		const struct pack_item *a = &sky->problem->item[i];
+		if (sky->measure[i] != PLACED && a->lower < sky->failed_end && sky->failed_first < a->upper)
+			sky->weight[i] *= factor;
+	}
+}
+
+void pack_skyline_forgive(struct pack_skyline *sky)
+{
+	for (uint32_t i = 0; i < sky->problem->items; i++)
+		sky->weight[i] = sqrt(sky->weight[i]);
 }

@@ -28,77 +28,103 @@ static bool exact_index_sections(struct pack_exact *x)
 	return true;
 }
 
-static bool exact_live_together(const struct pack_item *a, const struct pack_item *b)
-{
-	return a->lower < b->upper && b->lower < a->upper;
-}
+/* Items by the section they begin in, each section's in their order. */
+struct beginners {
+	uint32_t *item, *first; /* first[s] to first[s + 1] begin in section s */
+};
 
-static bool exact_index_neighbours(struct pack_exact *x)
+static bool exact_index_beginners(const struct pack_exact *x, struct beginners *b)
 {
-	size_t count = 0, capacity = 0;
-	x->first_neighbour = HOST_ARRAY(x->scratch, (size_t)x->items + 1, uint32_t);
-	if (!x->first_neighbour)
+	b->item = HOST_ARRAY(x->scratch, x->items, uint32_t);
+	b->first = HOST_ARRAY(x->scratch, (size_t)x->sections + 2, uint32_t);
+	if (!b->item || !b->first)
 		return false;
-	for (uint32_t pass = 0; pass < 2; pass++) {
-		count = 0;
-		for (uint32_t i = 0; i < x->items; i++) {
-			x->first_neighbour[i] = (uint32_t)count;
-			for (uint32_t j = 0; j < x->items; j++) {
-				if (j == i || !exact_live_together(&x->item[i], &x->item[j]))
-					continue;
-				if (pass)
-					x->neighbour[count] = j;
-				count++;
-			}
-		}
-		x->first_neighbour[x->items] = (uint32_t)count;
-		if (!pass) {
-			capacity = count;
-			x->neighbour = HOST_ARRAY(x->scratch, capacity + 1, uint32_t);
-			if (!x->neighbour)
-				return false;
-		}
-	}
+	for (uint32_t i = 0; i < x->items; i++)
+		b->first[x->item[i].lower + 2]++;
+	for (uint32_t s = 0; s < x->sections; s++)
+		b->first[s + 2] += b->first[s + 1];
+	for (uint32_t i = 0; i < x->items; i++)
+		b->item[b->first[x->item[i].lower + 1]++] = i;
 	return true;
 }
 
-static void exact_index_twins(struct pack_exact *x)
+/* Adds item j to what lives with its neighbours; `fill`: not only the numbers. */
+static void exact_join_neighbours(struct pack_exact *x, const struct beginners *b, uint32_t j, bool fill)
 {
-	for (uint32_t i = 0; i < x->items; i++) {
-		const struct pack_item *a = &x->item[i];
-		x->same_as[i] = x->twin[i] = i;
-		if (a->align > 1)
-			x->mixed_alignment = true;
-		if (a->pin != PACK_UNPINNED)
-			x->pins = true;
-		for (uint32_t j = i; j-- > 0;) {
-			const struct pack_item *b = &x->item[j];
-			if (a->lower != b->lower || a->upper != b->upper)
+	uint32_t lower = x->item[j].lower, upper = x->item[j].upper;
+	const uint32_t *list[] = { x->cover + x->first_cover[lower], b->item + b->first[lower + 1] };
+	const uint32_t count[] = { x->first_cover[lower + 1] - x->first_cover[lower],
+				   b->first[upper] - b->first[lower + 1] };
+	for (uint32_t part = 0; part < 2; part++)
+		for (uint32_t k = 0; k < count[part]; k++) {
+			uint32_t i = list[part][k];
+			if (i == j)
 				continue;
-			if (a->align > 1 || b->align > 1 || a->pin != PACK_UNPINNED || b->pin != PACK_UNPINNED)
-				continue;
+			if (fill)
+				x->neighbour[x->first_neighbour[i + 1]] = j;
+			x->first_neighbour[i + (fill ? 1 : 2)]++;
+		}
+}
+
+/* Lists all pairs, each item's neighbours in their order. */
+static bool exact_index_neighbours(struct pack_exact *x, const struct beginners *b)
+{
+	x->first_neighbour = HOST_ARRAY(x->scratch, (size_t)x->items + 2, uint32_t);
+	if (!x->first_neighbour)
+		return false;
+	for (uint32_t j = 0; j < x->items; j++)
+		exact_join_neighbours(x, b, j, false);
+	for (uint32_t i = 0; i < x->items; i++)
+		x->first_neighbour[i + 2] += x->first_neighbour[i + 1];
+	x->neighbour = HOST_ARRAY(x->scratch, (size_t)x->first_neighbour[x->items + 1] + 1, uint32_t);
+	if (!x->neighbour)
+		return false;
+	/* first_neighbour[i + 1] moves from the start of item i's list to its end. */
+	for (uint32_t j = 0; j < x->items; j++)
+		exact_join_neighbours(x, b, j, true);
+	return true;
+}
+
+/*
+ * The nearest item before it of the same range that may change places with it, and the nearest that is alike in
+ * everything.
+ */
+static void exact_find_twins(struct pack_exact *x, const struct beginners *list, uint32_t place)
+{
+	uint32_t i = list->item[place];
+	const struct pack_item *a = &x->item[i];
+	x->same_as[i] = x->twin[i] = i;
+	if (a->pin != PACK_UNPINNED)
+		return;
+	for (uint32_t k = place; k-- > list->first[a->lower] && x->same_as[i] == i;) {
+		uint32_t j = list->item[k];
+		const struct pack_item *b = &x->item[j];
+		if (a->upper != b->upper || b->pin != PACK_UNPINNED)
+			continue;
+		if (x->twin[i] == i && a->align == 1 && b->align == 1) {
 			x->twin[i] = x->twin[j];
 			x->twin[j] = i;
-			if (a->size == b->size && a->align == b->align && a->pin == PACK_UNPINNED &&
-			    b->pin == PACK_UNPINNED)
-				x->same_as[i] = j;
-			break;
 		}
+		if (a->size == b->size && a->align == b->align)
+			x->same_as[i] = j;
 	}
-	/* The nearest item of the same range may differ in size: look on for one that is alike. */
-	for (uint32_t i = 0; i < x->items; i++)
-		for (uint32_t j = i; x->same_as[i] == i && j-- > 0;) {
-			const struct pack_item *a = &x->item[i], *b = &x->item[j];
-			if (a->lower == b->lower && a->upper == b->upper && a->size == b->size &&
-			    a->align == b->align && a->pin == PACK_UNPINNED && b->pin == PACK_UNPINNED)
-				x->same_as[i] = j;
-		}
+}
+
+static void exact_index_twins(struct pack_exact *x, const struct beginners *list)
+{
+	for (uint32_t k = 0; k < x->items; k++)
+		exact_find_twins(x, list, k);
+	for (uint32_t i = 0; i < x->items; i++) {
+		x->mixed_alignment |= x->item[i].align > 1;
+		x->pins |= x->item[i].pin != PACK_UNPINNED;
+	}
 }
 
 struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items, uint32_t sections, uint32_t states,
 				   struct host_arena *scratch)
 {
 	struct pack_exact *x = HOST_NEW(scratch, struct pack_exact);
+	struct beginners beginners;
 	if (!x)
 		return NULL;
 	uint32_t capacity = 64;
@@ -134,9 +160,9 @@ struct pack_exact *pack_exact_open(const struct pack_item *item, uint32_t items,
 	if (!x->same_as || !x->twin || !x->ceiling_of || !x->rank || !x->weight || !x->lowest || !x->blocked ||
 	    !x->offset || !x->factor || !x->key || !x->floor || !x->total || !x->ceiling || !x->supports ||
 	    !x->unplaced || !x->crossing || !x->saved || !x->dirty || !x->score || !x->state ||
-	    !exact_index_sections(x) || !exact_index_neighbours(x))
+	    !exact_index_sections(x) || !exact_index_beginners(x, &beginners) || !exact_index_neighbours(x, &beginners))
 		return NULL;
-	exact_index_twins(x);
+	exact_index_twins(x, &beginners);
 	for (uint32_t i = 0; i < items; i++)
 		x->factor[i] = hash_bits(1, i) | 1;
 	return x;

@@ -58,6 +58,7 @@ struct planner_result {
 	uint64_t min_budget;  /* smallest height found: the smallest budget that plans; UINT64_MAX: not looked for */
 	uint64_t bound_ns;    /* no schedule within the budget is faster; 0: nothing is proved */
 	uint64_t least_bound; /* no schedule has a lower peak of live bytes */
+	double pack_ms;       /* CPU time of all packings that were tried */
 	bool infeasible;      /* TARN_EBUDGET: and no schedule fits the budget, which is proved */
 	bool fell_back;       /* the strategy's own schedule saved nothing: NONE's was taken */
 };

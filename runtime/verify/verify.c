@@ -1,6 +1,7 @@
 /* verify.c - the order of the proof: the plan's numbers, the persistent table, then each program by itself. */
 #include "verify/verify.h"
 
+#include "verify/certificate.h"
 #include "verify/replay.h"
 
 #include <inttypes.h>
@@ -78,6 +79,8 @@ static enum tarn_status verify_programs(const struct plan *plan, struct host_are
 			st = verify_homes(&subject, scratch, largest);
 		if (!st)
 			st = verify_replay(&subject, scratch);
+		if (!st)
+			st = verify_certificate(&subject, scratch);
 		host_arena_release(scratch, mark);
 		if (st)
 			return st;

@@ -6,15 +6,16 @@
  *   - operands of an instruction are those of its op, in order; views stand for their root's memory;
  *   - every input range holds, whole and undamaged, the value of exactly that tensor (parameters: the version before
  *     the update; a version never satisfies a read of the old one);
- *   - operands and workspace lie inside the arena, aligned; outputs and workspace of an instruction overlap neither one another
- *     nor its inputs, except where the op table allows output 0 to take over an input, or demands a version's place;
+ *   - operands and workspace lie inside the arena, aligned; outputs and workspace of an instruction overlap neither one
+ * another nor its inputs, except where the op table allows output 0 to take over an input, or demands a version's
+ * place;
  *   - writes may not touch persistent memory except as the version that the op makes;
  *   - effects run exactly once; every op whose result is recorded, staged or updated runs at least once;
  *   - at the end every persistent tensor's place holds its newest version;
- *   - the largest sum of live bytes <= stated peak <= budget; arena_bytes <= budget; all programs agree on the persistent
- *     table (the first dimension of a staging slot may differ), and only INPUT reads a staging slot.
- * The peak is recomputed from the replay (a range is live from its write to the last read of that value) and must
- * equal the one stated.
+ *   - the largest sum of live bytes <= stated peak <= budget; arena_bytes <= budget; all programs agree on the
+ * persistent table (the first dimension of a staging slot may differ), and only INPUT reads a staging slot. Then the
+ * certificate (certificate.h): time, bounds. The peak is recomputed from the replay (a range is live from its write to
+ * the last read of that value) and must equal the one stated.
  */
 #ifndef TARN_VERIFY_VERIFY_H
 #define TARN_VERIFY_VERIFY_H

@@ -65,6 +65,25 @@
 	{ label " grad param", OP_LAYER_NORM_GRAD_PARAM, { 0 }, { F32(rows, c), F32(rows, c), F32(rows), F32(rows) }, \
 	  4, 1 << 3, SUMS, 0 }
 
+#define GROUP(label, g, n, h, w, c) \
+	{ label, OP_GROUP_NORM, { EPSILON, .groups = g }, { F32(n, h, w, c), F32(c), F32(c) }, 3, 0, SUMS, 0 }, \
+	{ label " grad", OP_GROUP_NORM_GRAD, { .groups = g }, \
+	  { F32(n, h, w, c), F32(n, h, w, c), F32(n, g), F32(n, g), F32(c) }, 5, 1 << 3, SUMS, 0 }, \
+	{ label " grad param", OP_GROUP_NORM_GRAD_PARAM, { .groups = g }, \
+	  { F32(n, h, w, c), F32(n, h, w, c), F32(n, g), F32(n, g) }, 4, 1 << 3, SUMS, 0 }
+
+#define RESAMPLE(label, mode_, n, h, w, c, oh, ow) \
+	{ label, OP_UPSAMPLE, { .mode = mode_, .extent = { oh, ow } }, { F32(n, h, w, c) }, 1, 0, 2e-6, 0 }, \
+	{ label " grad", OP_UPSAMPLE_GRAD, { .mode = mode_, .extent = { h, w } }, { F32(n, oh, ow, c) }, 1, 0, 2e-6, 0 }
+
+#define ADAPT(label, n, h, w, c, oh, ow) \
+	{ label, OP_ADAPTIVE_AVG_POOL, { .extent = { oh, ow } }, { F32(n, h, w, c) }, 1, 0, ROUNDED, 0 }, \
+	{ label " grad", OP_ADAPTIVE_AVG_POOL_GRAD, { .extent = { h, w } }, { F32(n, oh, ow, c) }, 1, 0, 2e-6, 0 }
+
+#define MIXTURE(label, n, h, w, p, c) \
+	{ label, OP_LOGISTIC_MIXTURE, { 0 }, { F32(n, h, w, p), F32(n, h, w, c) }, 2, 0, 2e-6, 0 }, \
+	{ label " grad", OP_LOGISTIC_MIXTURE_GRAD, { 0 }, { F32(n, h, w, p), F32(n, h, w, c), F32(1) }, 3, 0, 2e-6, 0 }
+
 #define ACTIVATE(label, which, alpha_) \
 	{ label, OP_ACTIVATION, { .activation = which, .alpha = alpha_ }, { F32(7, 5, 41) }, 1, 0, CURVE, 0 }, \
 	{ label " grad", OP_ACTIVATION_GRAD, { .activation = which, .alpha = alpha_ }, \
@@ -81,6 +100,36 @@
 	{ label " adamw, clipped", OP_ADAM, \
 	  { attributes, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decoupled = 1 }, \
 	  { F32(n), F32(n), F32(n), F32(n), SCALARS, F32(1) }, 6, 1 << 2, ROUNDED, 0 }
+
+#define IGNORE(label) .has_ignore_index = 1, .ignore_index = label
+
+#define SOFTMAXES(label, attributes, shape) \
+	{ label, OP_SOFTMAX, attributes, { shape }, 1, 0, ROUNDED, 0 }, \
+	{ label " grad", OP_SOFTMAX_GRAD, attributes, { shape, shape }, 2, 0, SUMS, 0 }
+
+#define ATTENTION(label, attributes, b, t, s, h, g, d) \
+	{ label, OP_ATTENTION, attributes, { F32(b, t, h, d), F32(b, s, g, d), F32(b, s, g, d) }, 3, 0, SUMS, 0 }, \
+	{ label " grad", OP_ATTENTION_GRAD, attributes, \
+	  { F32(b, t, h, d), F32(b, t, h, d), F32(b, s, g, d), F32(b, s, g, d), F32(b, t, h, d), F32(b, h, t) }, 6, 0, \
+	  4e-5, 0 }
+
+#define RMS(label, rows, c) \
+	{ label, OP_RMS_NORM, { EPSILON }, { F32(rows, c), F32(c) }, 2, 0, SUMS, 0 }, \
+	{ label " grad", OP_RMS_NORM_GRAD, { 0 }, { F32(rows, c), F32(rows, c), F32(rows), F32(c) }, 4, 1 << 2, SUMS, 0 }, \
+	{ label " grad param", OP_RMS_NORM_GRAD_PARAM, { 0 }, { F32(rows, c), F32(rows, c), F32(rows) }, 3, 1 << 2, SUMS, 0 }
+
+#define GATES(label, attributes) \
+	{ label, OP_GATE, { attributes }, { F32(7, 5, 82) }, 1, 0, CURVE, 0 }, \
+	{ label " grad", OP_GATE_GRAD, { attributes }, { F32(7, 5, 41), F32(7, 5, 82) }, 2, 0, CURVE, 0 }
+
+#define LINEAR_LOSS(label, attributes, rows, c, v) \
+	{ label, OP_LINEAR_CROSS_ENTROPY, attributes, { F32(rows, c), F32(v, c), LABELS(rows) }, 3, 0, SUMS, 0 }, \
+	{ label " bias", OP_LINEAR_CROSS_ENTROPY, attributes, { F32(rows, c), F32(v, c), LABELS(rows), F32(v) }, 4, 0, SUMS, \
+	  0 }, \
+	{ label " grad", OP_LINEAR_CROSS_ENTROPY_GRAD, attributes, \
+	  { F32(rows, c), F32(v, c), LABELS(rows), F32(rows), F32(1) }, 5, 0, 4e-5, 0 }, \
+	{ label " bias grad", OP_LINEAR_CROSS_ENTROPY_GRAD, attributes, \
+	  { F32(rows, c), F32(v, c), LABELS(rows), F32(rows), F32(1), F32(v) }, 6, 0, 4e-5, 0 }
 
 const struct conformance_case conformance_cases[] = {
 	{ "input f32", OP_INPUT, { 0 }, { STAGING(DTYPE_F32, 5, 7) }, 1, 0, EXACT, 0 },
@@ -214,12 +263,122 @@ const struct conformance_case conformance_cases[] = {
 	{ "sum squares of one", OP_SUM_SQUARES, { 0 }, { F32(1) }, 1, 0, ROUNDED, 0 },
 	{ "clip scale, clipped", OP_CLIP_SCALE, { .alpha = 0.1f }, { F32(1), F32(1), F32(1) }, 3, 7, ROUNDED, 0 },
 	{ "clip scale, short", OP_CLIP_SCALE, { .alpha = 10.0f }, { F32(1) }, 1, 1, ROUNDED, 0 },
+	{ "cross entropy, smoothed", OP_SOFTMAX_CROSS_ENTROPY, { .label_smoothing = 0.1f },
+	  { F32(103, 67), LABELS(103) }, 2, 0, ROUNDED, 0 },
+	{ "cross entropy grad, smoothed", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { .label_smoothing = 0.1f },
+	  { F32(103, 67), LABELS(103), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "cross entropy, ignoring", OP_SOFTMAX_CROSS_ENTROPY, { IGNORE(3) },
+	  { F32(7, 29, 5), LABELS(7, 29) }, 2, 0, ROUNDED, 0 },
+	{ "cross entropy grad, ignoring", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { IGNORE(3), .label_smoothing = 0.2f },
+	  { F32(7, 29, 5), LABELS(7, 29), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "cross entropy of 5003 classes", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(3, 5003), LABELS(3) }, 2, 0, ROUNDED, 0 },
+	{ "count correct, ignoring", OP_COUNT_CORRECT, { IGNORE(1) }, { F32(2003, 3), LABELS(2003) }, 2, 0, EXACT, 0 },
+
+	{ "batch matmul", OP_BATCH_MATMUL, { 0 }, { F32(5, 13, 7), F32(5, 7, 17) }, 2, 0, SUMS, 0 },
+	{ "batch matmul ta, scaled", OP_BATCH_MATMUL, { .transpose_a = 1, .alpha = 0.3f },
+	  { F32(2, 3, 7, 13), F32(2, 3, 7, 17) }, 2, 0, SUMS, 0 },
+	{ "batch matmul tb", OP_BATCH_MATMUL, { .transpose_b = 1 }, { F32(3, 13, 7), F32(3, 17, 7) }, 2, 0, SUMS, 0 },
+	{ "batch matmul ta tb", OP_BATCH_MATMUL, { .transpose_a = 1, .transpose_b = 1 },
+	  { F32(1, 7, 13), F32(1, 17, 7) }, 2, 0, SUMS, 0 },
+	{ "add broadcast", OP_ADD_BROADCAST, { 0 }, { F32(5, 7, 11), F32(7, 11) }, 2, 0, ROUNDED, 0 },
+	{ "add broadcast of a bias", OP_ADD_BROADCAST, { 0 }, { F32(131, 1009), F32(1009) }, 2, 0, ROUNDED, 0 },
+	{ "add broadcast of the whole", OP_ADD_BROADCAST, { 0 }, { F32(3, 5), F32(3, 5) }, 2, 0, ROUNDED, 0 },
+	{ "broadcast rows", OP_BROADCAST_ROWS, { .rank = 3, .extent = { 5, 3, 7 } }, { F32(7) }, 1, 0, EXACT, 0 },
+	{ "broadcast rows of a matrix", OP_BROADCAST_ROWS, { .rank = 3, .extent = { 301, 31, 17 } }, { F32(31, 17) }, 1, 0,
+	  EXACT, 0 },
+
+	{ "embedding", OP_EMBEDDING, { 0 }, { F32(23, 7), LABELS(5, 11) }, 2, 0, EXACT, 0 },
+	{ "embedding, several chunks", OP_EMBEDDING, { 0 }, { F32(61, 257), LABELS(701) }, 2, 0, EXACT, 0 },
+	{ "embedding grad", OP_EMBEDDING_GRAD, { .extent = { 23 } }, { F32(5, 11, 7), LABELS(5, 11) }, 2, 0, ROUNDED, 0 },
+	{ "embedding grad, several chunks", OP_EMBEDDING_GRAD, { .extent = { 5 } },
+	  { F32(307, 67), LABELS(307) }, 2, 0, SUMS, 0 },
+
+	SOFTMAXES("softmax", { 0 }, F32(13, 67)),
+	SOFTMAXES("softmax scaled", { .alpha = 0.25f }, F32(2, 3, 5)),
+	SOFTMAXES("softmax causal", { .causal = 1 }, F32(3, 17, 19)),
+	{ "softmax, large values", OP_SOFTMAX, { 0 }, { F32(13, 67) }, 1, 0, 4e-5, 500 },
+	{ "log softmax", OP_LOG_SOFTMAX, { 0 }, { F32(13, 67) }, 1, 0, ROUNDED, 0 },
+	{ "log softmax of one", OP_LOG_SOFTMAX, { 0 }, { F32(3, 1) }, 1, 0, ROUNDED, 0 },
+	{ "log softmax grad", OP_LOG_SOFTMAX_GRAD, { 0 }, { F32(13, 67), F32(13, 67) }, 2, 0, SUMS, 0 },
+
+	ATTENTION("attention", { 0 }, 2, 13, 7, 3, 3, 5),
+	ATTENTION("attention causal", { .causal = 1 }, 2, 17, 17, 2, 2, 8),
+	ATTENTION("attention causal, more keys", { .causal = 1 COMMA.alpha = 0.7f }, 1, 5, 11, 4, 2, 6),
+	ATTENTION("attention of one", { .causal = 1 }, 1, 1, 1, 1, 1, 1),
+	ATTENTION("attention, several blocks", { .causal = 1 }, 1, 131, 131, 2, 1, 33),
+	ATTENTION("attention, several blocks, all keys", { 0 }, 1, 67, 129, 1, 1, 16),
+	{ "rotary", OP_ROTARY, { .alpha = 10000 }, { F32(2, 7, 3, 10) }, 1, 0, SUMS, 0 },
+	{ "rotary, backwards", OP_ROTARY, { .alpha = 100, .transpose_a = 1 }, { F32(1, 131, 2, 6) }, 1, 0, SUMS, 0 },
+
+	RMS("rms norm 7", 13, 7),
+	RMS("rms norm 257", 131, 257),
+	RMS("rms norm 1025", 3, 1025),
+	GATES("gate silu", .activation = ACTIVATION_SILU),
+	GATES("gate gelu", .activation = ACTIVATION_GELU),
+	GATES("gate gelu tanh", .activation = ACTIVATION_GELU_TANH),
+	GATES("gate sigmoid", .activation = ACTIVATION_SIGMOID),
+	GATES("gate softplus", .activation = ACTIVATION_SOFTPLUS),
+	GATES("gate tanh sigmoid", .mode = GATE_TANH),
+	GATES("gate linear sigmoid", .mode = GATE_LINEAR),
+
+	LINEAR_LOSS("linear loss", { 0 }, 13, 7, 17),
+	LINEAR_LOSS("linear loss, smoothed, ignoring", { .label_smoothing = 0.1f COMMA.has_ignore_index = 1 COMMA.ignore_index = 2 }, 31, 19, 67),
+
+	{ "lstm cell", OP_LSTM_CELL, { 0 }, { F32(5, 4 * 7), F32(5, 7) }, 2, 0, CURVE, 0 },
+	{ "lstm cell, several chunks", OP_LSTM_CELL, { 0 }, { F32(67, 4 * 61), F32(67, 61) }, 2, 0, CURVE, 0 },
+	{ "lstm cell grad", OP_LSTM_CELL_GRAD, { 0 },
+	  { F32(67, 61), F32(67, 61), F32(67, 4 * 61), F32(67, 61), F32(67, 61) }, 5, 0, CURVE, 0 },
+	{ "gru cell", OP_GRU_CELL, { 0 }, { F32(5, 3 * 7), F32(5, 3 * 7), F32(5, 7) }, 3, 0, CURVE, 0 },
+	{ "gru cell, several chunks", OP_GRU_CELL, { 0 },
+	  { F32(67, 3 * 61), F32(67, 3 * 61), F32(67, 61) }, 3, 0, CURVE, 0 },
+	{ "gru cell grad", OP_GRU_CELL_GRAD, { 0 },
+	  { F32(67, 61), F32(67, 3 * 61), F32(67, 3 * 61), F32(67, 61) }, 4, 0, CURVE, 0 },
+	{ "exponential average", OP_EXPONENTIAL_AVERAGE, { .alpha = 0.99f }, { F32(40013), F32(40013) }, 2, 0, ROUNDED, 0 },
+
+	GROUP("group norm 3 of 6", 3, 2, 5, 7, 6),
+	GROUP("group norm of one group", 1, 3, 4, 4, 5),
+	GROUP("group norm of each channel", 70, 2, 3, 5, 70),
+	RESAMPLE("upsample nearest by 2", UPSAMPLE_NEAREST, 2, 5, 7, 3, 10, 14),
+	RESAMPLE("upsample nearest, odd", UPSAMPLE_NEAREST, 1, 5, 4, 2, 7, 11),
+	RESAMPLE("upsample nearest, smaller", UPSAMPLE_NEAREST, 1, 9, 8, 3, 4, 3),
+	RESAMPLE("upsample bilinear by 2", UPSAMPLE_BILINEAR, 2, 5, 7, 17, 10, 14),
+	RESAMPLE("upsample bilinear, odd", UPSAMPLE_BILINEAR, 1, 5, 3, 2, 13, 4),
+	RESAMPLE("upsample bilinear, smaller", UPSAMPLE_BILINEAR, 1, 9, 11, 2, 4, 5),
+	RESAMPLE("upsample bilinear of one pixel", UPSAMPLE_BILINEAR, 2, 1, 1, 3, 4, 5),
+	ADAPT("adaptive pool", 2, 7, 9, 5, 3, 4),
+	ADAPT("adaptive pool to one", 2, 5, 3, 7, 1, 1),
+	ADAPT("adaptive pool, larger", 1, 3, 2, 2, 7, 5),
+	{ "mask a", OP_WEIGHT_MASK, { .mode = MASK_A }, { F32(5, 3, 7, 5) }, 1, 0, EXACT, 0 },
+	{ "mask b", OP_WEIGHT_MASK, { .mode = MASK_B }, { F32(5, 3, 3, 3) }, 1, 0, EXACT, 0 },
+	{ "weight norm", OP_WEIGHT_NORM, { 0 }, { F32(7, 3, 3, 3), F32(7) }, 2, 0, ROUNDED, 0 },
+	{ "weight norm grad", OP_WEIGHT_NORM_GRAD, { 0 }, { F32(7, 5), F32(7, 5), F32(7) }, 3, 0, SUMS, 0 },
+	{ "binary cross entropy", OP_BINARY_CROSS_ENTROPY, { 0 }, { F32(2003, 7), F32(2003, 7) }, 2, 1 << 1, ROUNDED, 0 },
+	{ "binary cross entropy, small", OP_BINARY_CROSS_ENTROPY, { 0 }, { F32(3, 5), F32(3, 5) }, 2, 1 << 1, ROUNDED, 0 },
+	{ "binary cross entropy grad", OP_BINARY_CROSS_ENTROPY_GRAD, { 0 },
+	  { F32(41, 3), F32(41, 3), F32(1) }, 3, 1 << 1, ROUNDED, 0 },
+	MIXTURE("logistic mixture of colours", 2, 3, 5, 50, 3),
+	MIXTURE("logistic mixture of greys", 1, 7, 3, 9, 1),
+	{ "dropout of whole samples", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1 },
+	  { F32(13, 7, 11), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "dropout of whole samples, several chunks", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1 },
+	  { F32(37, 1009), SCALARS }, 2, 0, ROUNDED, 0 },
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };
 /* clang-format on */
 
 const int conformance_case_count = sizeof conformance_cases / sizeof *conformance_cases;
+
+uint32_t conformance_labels(const struct conformance_case *test)
+{
+	if (test->kind == OP_EMBEDDING)
+		return test->input[0].dim[0];
+	if (test->kind == OP_EMBEDDING_GRAD)
+		return test->attr.extent[0];
+	if (test->kind == OP_LINEAR_CROSS_ENTROPY || test->kind == OP_LINEAR_CROSS_ENTROPY_GRAD)
+		return test->input[1].dim[0];
+	return test->input[0].dim[test->input[0].rank - 1];
+}
 
 static const struct exclusion exclusions[] = {
 	{ "cpu", "leaky relu, negative slope", "the gradient reads the output, whose sign then says nothing" },

@@ -15,6 +15,9 @@ struct conformance_case {
 	float offset;      /* added to input 0 */
 };
 
+/* Labels, ids and indices of a case are in [0, this). */
+uint32_t conformance_labels(const struct conformance_case *test);
+
 extern const struct conformance_case conformance_cases[];
 extern const int conformance_case_count;
 

@@ -345,7 +345,8 @@ static void dropout(const struct op_attr *attr, const struct step_scalars *scala
 		    struct reference_operand *y)
 {
 	for (uint64_t e = 0; e < x->elements; e++) {
-		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, e / 4).word[e % 4]);
+		uint64_t draw = attr->per_sample ? e / (x->elements / x->dim[0]) : e;
+		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, draw / 4).word[draw % 4]);
 		y->value[e] = u >= attr->rate ? x->value[e] / (1 - (double)attr->rate) : 0;
 	}
 }
@@ -385,29 +386,20 @@ static void permute(const struct op_attr *attr, const struct reference_operand *
 }
 
 /* Loss without `dlogits`, else the gradient. */
-static void cross_entropy(const struct reference_operand *in, struct reference_operand *loss,
-			  struct reference_operand *dlogits)
+static void cross_entropy(const struct op_attr *attr, const struct reference_operand *in,
+			  struct reference_operand *loss, struct reference_operand *dlogits)
 {
 	uint64_t classes = channels_of(&in[0]), rows = rows_of(&in[0]);
-	double total = 0;
-	for (uint64_t r = 0; r < rows; r++) {
-		const double *x = in[0].value + r * classes;
-		uint64_t label = (uint64_t)in[1].value[r];
-		double largest = x[0], sum = 0;
-		for (uint64_t k = 0; k < classes; k++)
-			largest = fmax(largest, x[k]);
-		for (uint64_t k = 0; k < classes; k++)
-			sum += exp(x[k] - largest);
-		total += log(sum) - (x[label] - largest);
-		for (uint64_t k = 0; k < classes && dlogits; k++)
-			dlogits->value[r * classes + k] =
-				(exp(x[k] - largest) / sum - (k == label)) * in[2].value[0] / (double)rows;
-	}
+	double total = 0, counted = reference_rows_counted(attr, &in[1]);
+	for (uint64_t r = 0; r < rows; r++)
+		total += reference_row_loss(attr, in[0].value + r * classes, classes, in[1].value[r],
+					    dlogits ? in[2].value[0] / counted : 0,
+					    dlogits ? dlogits->value + r * classes : NULL, NULL);
 	if (loss)
-		loss->value[0] = total / (double)rows;
+		loss->value[0] = total / counted;
 }
 
-static void count_correct(const struct reference_operand *in, struct reference_operand *out)
+static void count_correct(const struct op_attr *attr, const struct reference_operand *in, struct reference_operand *out)
 {
 	uint64_t classes = channels_of(&in[0]);
 	out->value[0] = 0;
@@ -417,7 +409,8 @@ static void count_correct(const struct reference_operand *in, struct reference_o
 		for (uint64_t k = 1; k < classes; k++)
 			if (x[k] > x[best])
 				best = k;
-		out->value[0] += (double)best == in[1].value[r];
+		bool ignored = attr->has_ignore_index && in[1].value[r] == attr->ignore_index;
+		out->value[0] += (double)best == in[1].value[r] && !ignored;
 	}
 }
 
@@ -529,6 +522,8 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 {
 	const struct reference_operand *bias = inputs > 2 ? &in[2] : NULL;
 	zero(&out[0]);
+	if (reference_run_sequence(kind, attr, in, inputs, out) || reference_run_image(kind, attr, in, out))
+		return;
 	switch (kind) {
 	case OP_MATMUL:
 		return matmul(attr, &in[0], &in[1], bias, out);
@@ -576,11 +571,11 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 	case OP_PERMUTE:
 		return permute(attr, &in[0], out);
 	case OP_SOFTMAX_CROSS_ENTROPY:
-		return cross_entropy(in, out, NULL);
+		return cross_entropy(attr, in, out, NULL);
 	case OP_SOFTMAX_CROSS_ENTROPY_GRAD:
-		return cross_entropy(in, NULL, out);
+		return cross_entropy(attr, in, NULL, out);
 	case OP_COUNT_CORRECT:
-		return count_correct(in, out);
+		return count_correct(attr, in, out);
 	case OP_MEAN_SQUARED_ERROR:
 		return squared_error(in, out, NULL);
 	case OP_MEAN_SQUARED_ERROR_GRAD:

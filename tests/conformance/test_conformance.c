@@ -78,7 +78,9 @@ static void expect_same(const struct driver_ops *driver, const struct conformanc
 /* Convolutions and matrix products come from a library that may cut its sums by the number of threads. */
 static bool threads_may_matter(enum op_kind kind)
 {
-	return kind == OP_MATMUL || kind == OP_CONV2D || kind == OP_CONV2D_GRAD_INPUT || kind == OP_CONV2D_GRAD_WEIGHT;
+	return kind == OP_MATMUL || kind == OP_BATCH_MATMUL || kind == OP_LINEAR_CROSS_ENTROPY ||
+	       kind == OP_LINEAR_CROSS_ENTROPY_GRAD || kind == OP_CONV2D || kind == OP_CONV2D_GRAD_INPUT ||
+	       kind == OP_CONV2D_GRAD_WEIGHT;
 }
 
 static void same_bits(const struct driver_ops *driver, const struct conformance_case *test)
@@ -129,6 +131,79 @@ START_TEST(max_pool_ties_and_nan)
 }
 END_TEST
 
+/* A table has no row for these ids: NaN, and nothing outside the table is read. */
+START_TEST(embedding_of_unknown_ids_is_nan)
+{
+	const struct single_input input[2] = { { DTYPE_F32, 0, 2, { 3, 2 } }, { DTYPE_I32, 0, 1, { 4 } } };
+	const struct single_options plain = { .threads = 2, .in_place = -1 };
+	const float table[] = { 0, 1, 2, 3, 4, 5 };
+	const int32_t ids[] = { 2, -1, 3, 0 };
+	for (uint32_t d = 0; d < driver_table_count; d++) {
+		struct single_op single;
+		float y[8];
+		if (!computes(driver_table[d]))
+			continue;
+		ck_assert_ok(single_op_open(&single, driver_table[d], OP_EMBEDDING, &(struct op_attr){ 0 }, input, 2,
+					    &plain));
+		ck_assert_ok(single_op_write(&single, 0, table));
+		ck_assert_ok(single_op_write(&single, 1, ids));
+		ck_assert_ok(single_op_launch(&single));
+		ck_assert_ok(single_op_read(&single, 2, y));
+		ck_assert(y[0] == 4.0f && y[1] == 5.0f && y[6] == 0.0f && y[7] == 1.0f);
+		ck_assert(isnan(y[2]) && isnan(y[3]) && isnan(y[4]) && isnan(y[5]));
+		single_op_close(&single);
+	}
+}
+END_TEST
+
+/* The logits of a large vocabulary are made in pieces: several of them, the last one shorter. */
+START_TEST(linear_loss_in_pieces_is_the_loss_of_the_whole)
+{
+	enum { ROWS = 1100, WIDTH = 3, WORDS = 2003 };
+	const struct single_input pieces[4] = { { DTYPE_F32, 0, 2, { ROWS, WIDTH } },
+						{ DTYPE_F32, 0, 2, { WORDS, WIDTH } },
+						{ DTYPE_I32, 0, 1, { ROWS } } };
+	const struct single_input whole[2] = { { DTYPE_F32, 0, 2, { ROWS, WORDS } }, { DTYPE_I32, 0, 1, { ROWS } } };
+	const struct single_options plain = { .threads = 2, .in_place = -1 };
+	static float x[ROWS * WIDTH], w[WORDS * WIDTH], logits[ROWS * WORDS];
+	static int32_t label[ROWS];
+	struct testing_random random = { 5 };
+	for (int i = 0; i < ROWS * WIDTH; i++)
+		x[i] = testing_float(&random);
+	for (int i = 0; i < WORDS * WIDTH; i++)
+		w[i] = testing_float(&random);
+	for (int i = 0; i < ROWS; i++)
+		label[i] = (int32_t)testing_between(&random, 0, WORDS - 1);
+	for (int i = 0; i < ROWS * WORDS; i++)
+		logits[i] = x[i / WORDS * 3] * w[i % WORDS * 3] + x[i / WORDS * 3 + 1] * w[i % WORDS * 3 + 1] +
+			    x[i / WORDS * 3 + 2] * w[i % WORDS * 3 + 2];
+	for (uint32_t d = 0; d < driver_table_count; d++) {
+		struct single_op a, b;
+		float in_pieces, at_once;
+		if (!computes(driver_table[d]))
+			continue;
+		ck_assert_ok(single_op_open(&a, driver_table[d], OP_LINEAR_CROSS_ENTROPY, &(struct op_attr){ 0 },
+					    pieces, 3, &plain));
+		ck_assert_uint_lt(a.info.workspace_bytes, sizeof logits);
+		ck_assert_ok(single_op_write(&a, 0, x));
+		ck_assert_ok(single_op_write(&a, 1, w));
+		ck_assert_ok(single_op_write(&a, 2, label));
+		ck_assert_ok(single_op_launch(&a));
+		ck_assert_ok(single_op_read(&a, 3, &in_pieces));
+		ck_assert_ok(single_op_open(&b, driver_table[d], OP_SOFTMAX_CROSS_ENTROPY, &(struct op_attr){ 0 },
+					    whole, 2, &plain));
+		ck_assert_ok(single_op_write(&b, 0, logits));
+		ck_assert_ok(single_op_write(&b, 1, label));
+		ck_assert_ok(single_op_launch(&b));
+		ck_assert_ok(single_op_read(&b, 2, &at_once));
+		ck_assert_msg(fabsf(in_pieces - at_once) <= 1e-6f * at_once, "%s: %.8g in pieces, %.8g at once",
+			      driver_table[d]->name, (double)in_pieces, (double)at_once);
+		single_op_close(&a);
+		single_op_close(&b);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("conformance");
@@ -139,6 +214,8 @@ int main(void)
 	tcase_add_loop_test(bits, gives_the_same_bits, 0, GROUPS);
 	tcase_add_test(special, batch_gradient_sees_the_sign_of_the_forward_pass);
 	tcase_add_test(special, max_pool_ties_and_nan);
+	tcase_add_test(special, embedding_of_unknown_ids_is_nan);
+	tcase_add_test(special, linear_loss_in_pieces_is_the_loss_of_the_whole);
 	suite_add_tcase(suite, reference);
 	suite_add_tcase(suite, bits);
 	suite_add_tcase(suite, special);

@@ -38,6 +38,17 @@ static void add_tensor(struct problem *problem, const char *name, const struct s
 					  input->dtype, input->dim, input->rank, out));
 }
 
+/* Losses whose second input is real values. */
+static bool has_target(enum op_kind kind)
+{
+	return kind == OP_MEAN_SQUARED_ERROR || kind == OP_BINARY_CROSS_ENTROPY || kind == OP_LOGISTIC_MIXTURE;
+}
+
+static bool is_loss(enum op_kind kind)
+{
+	return kind == OP_SOFTMAX_CROSS_ENTROPY || kind == OP_LINEAR_CROSS_ENTROPY || has_target(kind);
+}
+
 /* BATCH_APPLY has a gradient when its statistics are those of its input: they are computed in front of it. */
 static void add_stats(struct problem *problem, uint32_t *input)
 {
@@ -60,7 +71,7 @@ static void build(struct problem *problem, const struct conformance_case *test)
 		add_tensor(problem, name, &test->input[i], &input[i]);
 		bool statistics = test->kind == OP_BATCH_APPLY && (i == 1 || i == 2);
 		/* Not differentiated: where an activation bends, and the target of a loss. */
-		bool fixed = (test->kind == OP_ACTIVATION_GRAD || test->kind == OP_MEAN_SQUARED_ERROR) && i == 1;
+		bool fixed = (test->kind == OP_ACTIVATION_GRAD || has_target(test->kind)) && i == 1;
 		if (test->input[i].dtype == DTYPE_F32 && !statistics && !fixed)
 			problem->parameter[problem->parameters++] = input[i];
 	}
@@ -79,7 +90,7 @@ static void build(struct problem *problem, const struct conformance_case *test)
 	ck_assert_ok(
 		graph_add_op(&problem->graph, test->kind, PHASE_FORWARD, "op", &test->attr, input, test->inputs, out));
 	problem->loss = out[0];
-	if (test->kind != OP_SOFTMAX_CROSS_ENTROPY && test->kind != OP_MEAN_SQUARED_ERROR)
+	if (!is_loss(test->kind))
 		ck_assert_ok(graph_add_op(&problem->graph, OP_MEAN_SQUARED_ERROR, PHASE_FORWARD, "loss",
 					  &(struct op_attr){ 0 }, (uint32_t[]){ out[0], target }, 2, &problem->loss));
 	problem->forward_ops = problem->graph.ops;
@@ -104,8 +115,7 @@ static void fill(struct problem *problem, const struct conformance_case *test)
 			/* Labels and indices are small whole numbers; f32 inputs are exact in both worlds. */
 			double number = (double)testing_float(&random);
 			if (tensor->dtype != DTYPE_F32)
-				number = testing_between(
-					&random, 0, taps ? taps - 1 : test->input[0].dim[test->input[0].rank - 1] - 1);
+				number = testing_between(&random, 0, taps ? taps - 1 : conformance_labels(test) - 1);
 			else if (t < test->inputs && test->positive & 1u << t)
 				number = 0.7 + (double)(float)(0.5 * number);
 			value->value[i] = (double)(float)number;

@@ -73,13 +73,32 @@ enum plan_mutation {
 	PEAK_DOWN,
 	HEIGHT_UP,
 	HEIGHT_DOWN,
+	TIME_UP,
+	TIME_DOWN,
+	BASE_TIME_UP,
+	BASE_TIME_DOWN,
+	RECOMPUTED_UP,
+	RECOMPUTED_DOWN,
+	TIME_BOUND_UP,
+	TIME_BOUND_DOWN,
+	TIME_BOUND_TO_TIME,
+	TIME_BOUND_BEYOND_TIME,
+	PEAK_BOUND_UP,
+	PEAK_BOUND_DOWN,
+	COST_UP,
+	COST_HUGE,
+	PROOF_DROPPED,
+	PROOF_SCALED,
 	PLAN_MUTATIONS
 };
+
+#define PROOF_MUTATIONS 120u
 
 struct bench {
 	const struct plan *original;
 	struct plan mutant; /* a copy whose arrays may be written */
 	struct replay_result expected[PLAN_MAX_PROGRAMS];
+	uint64_t quickest[PLAN_MAX_PROGRAMS]; /* the time of a schedule within the budget: the plan's own */
 	struct testing_random random;
 	uint64_t keep_one_in; /* of how many mutations one is tried */
 	struct host_arena *scratch;
@@ -99,12 +118,42 @@ static enum tarn_status copy_plan(struct bench *b)
 		const struct program *from = &b->original->program[p];
 		to->instruction = HOST_ARRAY(b->scratch, (size_t)from->instructions + 1, struct instruction);
 		to->operand_offset = HOST_ARRAY(b->scratch, from->operand_offsets, uint64_t);
-		if (!to->instruction || !to->operand_offset)
+		to->cost_ns = HOST_ARRAY(b->scratch, from->graph.ops, uint64_t);
+		to->proof = HOST_ARRAY(b->scratch, (size_t)from->proof_terms + 1, struct proof_term);
+		if (!to->instruction || !to->operand_offset || !to->cost_ns || !to->proof)
 			return TARN_ENOMEM;
+		memcpy(to->cost_ns, from->cost_ns, from->graph.ops * sizeof *to->cost_ns);
+		if (from->proof_terms)
+			memcpy(to->proof, from->proof, from->proof_terms * sizeof *to->proof);
 		memcpy(to->instruction, from->instruction, from->instructions * sizeof *to->instruction);
 		memcpy(to->operand_offset, from->operand_offset, from->operand_offsets * sizeof *to->operand_offset);
 	}
 	return TARN_OK;
+}
+
+/* What is wrong with the times that a program states; NULL: nothing. */
+static const char *find_wrong_time(const struct bench *b, uint32_t p)
+{
+	const struct program *program = &b->mutant.program[p];
+	uint64_t time = 0, once = 0;
+	uint32_t again = 0;
+	for (uint32_t i = 0; i < program->instructions; i++) {
+		uint32_t op = program->instruction[i].op, k = 0;
+		while (program->instruction[k].op != op)
+			k++;
+		time += program->cost_ns[op];
+		once += k == i ? program->cost_ns[op] : 0;
+		again += k < i;
+	}
+	if (time != program->time_ns || once != program->base_time_ns)
+		return "the stated times are wrong";
+	if (again != program->recomputed_ops)
+		return "the stated number of recomputed ops is wrong";
+	if (program->time_bound_ns > b->quickest[p])
+		return "the plan takes less time than is stated to be possible";
+	if (program->peak_bound_bytes > program->peak_bytes)
+		return "the plan needs less memory than is stated to be possible";
+	return NULL;
 }
 
 /* NULL when the mutant does what the original does and states true numbers; else what is wrong. */
@@ -128,6 +177,9 @@ static const char *find_harm(struct bench *b)
 			return "the stated peak is wrong";
 		if (got.height_bytes != program->height_bytes || got.height_bytes > plan->arena_bytes)
 			return "the stated height is wrong";
+		const char *wrong = find_wrong_time(b, p);
+		if (wrong)
+			return wrong;
 	}
 	return NULL;
 }
@@ -292,6 +344,66 @@ static enum tarn_status mutate_program(struct bench *b, uint32_t p)
 	return st;
 }
 
+/* Numbers of a program's certificate. */
+static bool mutate_certificate(struct bench *b, enum plan_mutation mutation, struct program *program)
+{
+	uint32_t op = program->instruction[testing_bits(&b->random) % program->instructions].op;
+	switch (mutation) {
+	case TIME_UP:
+		program->time_ns += 1 + testing_bits(&b->random) % 2000;
+		return true;
+	case TIME_DOWN:
+		program->time_ns -= program->cost_ns[op] + 1;
+		return true;
+	case BASE_TIME_UP:
+		program->base_time_ns += 1 + testing_bits(&b->random) % 2000;
+		return true;
+	case BASE_TIME_DOWN:
+		program->base_time_ns--;
+		return true;
+	case RECOMPUTED_UP:
+		program->recomputed_ops++;
+		return true;
+	case RECOMPUTED_DOWN:
+		program->recomputed_ops--;
+		return true;
+	case TIME_BOUND_UP:
+		program->time_bound_ns += 1 + testing_bits(&b->random) % 2000;
+		return true;
+	case TIME_BOUND_DOWN:
+		program->time_bound_ns -= 1 + testing_bits(&b->random) % 2000;
+		return true;
+	case TIME_BOUND_TO_TIME:
+		program->time_bound_ns = program->time_ns;
+		return true;
+	case TIME_BOUND_BEYOND_TIME:
+		program->time_bound_ns = program->time_ns + 1 + testing_bits(&b->random) % 2000;
+		return true;
+	case PEAK_BOUND_UP:
+		program->peak_bound_bytes += TARN_ALIGNMENT;
+		return true;
+	case PEAK_BOUND_DOWN:
+		program->peak_bound_bytes -= TARN_ALIGNMENT;
+		return true;
+	case COST_UP:
+		program->cost_ns[op]++;
+		return true;
+	case COST_HUGE:
+		program->cost_ns[op] = UINT64_MAX - testing_bits(&b->random) % 10;
+		return true;
+	case PROOF_DROPPED:
+		program->proof_terms /= 2;
+		return program->proof_terms;
+	case PROOF_SCALED:
+		for (uint32_t i = 0; i < program->proof_terms; i++)
+			program->proof[i].weight *= 4;
+		program->time_bound_ns = program->time_ns + 1;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Mutations of what belongs to no instruction; `n` is an entry of the persistent table or a program. */
 static bool mutate_numbers(struct bench *b, enum plan_mutation mutation, uint32_t n)
 {
@@ -346,8 +458,54 @@ static bool mutate_numbers(struct bench *b, enum plan_mutation mutation, uint32_
 		program->height_bytes -= TARN_ALIGNMENT;
 		return true;
 	default:
-		return false;
+		return program && mutate_certificate(b, mutation, program);
 	}
+}
+
+/* A proof broken in a few places, for more than the plan itself takes: never right. */
+static bool mutate_proof(struct bench *b, struct program *program)
+{
+	if (!program->proof_terms)
+		return false;
+	for (uint32_t n = testing_between(&b->random, 1, 40); n; n--) {
+		struct proof_term *term = &program->proof[testing_bits(&b->random) % program->proof_terms];
+		uint32_t op = program->instruction[testing_bits(&b->random) % program->instructions].op;
+		switch (testing_between(&b->random, 0, 5)) {
+		case 0:
+			term->weight *= (float)testing_between(&b->random, 0, 1000);
+			break;
+		case 1:
+			term->kind = (uint16_t)testing_between(&b->random, 0, PROOF_KINDS);
+			break;
+		case 2:
+			term->cut = (uint16_t)testing_between(&b->random, 0, 5);
+			break;
+		case 3:
+			term->op = op;
+			break;
+		case 4:
+			term->other = op;
+			break;
+		default:
+			*term = program->proof[testing_bits(&b->random) % program->proof_terms];
+		}
+	}
+	program->time_bound_ns = program->time_ns + testing_between(&b->random, 1, 3);
+	return true;
+}
+
+static enum tarn_status mutate_proofs(struct bench *b)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t n = 0; !st && n < PROOF_MUTATIONS; n++) {
+		struct host_mark mark = host_arena_mark(b->scratch);
+		uint32_t p = n % b->original->programs;
+		st = copy_plan(b);
+		if (!st && mutate_proof(b, &b->mutant.program[p]))
+			judge(b, "a proof", p, n, 0);
+		host_arena_release(b->scratch, mark);
+	}
+	return st;
 }
 
 static enum tarn_status mutate_all_numbers(struct bench *b)
@@ -386,6 +544,8 @@ enum tarn_status mutate_plan(const struct plan *plan, uint64_t seed, uint32_t mo
 	enum tarn_status st = verify_plan(plan, scratch);
 	for (uint32_t p = 0; !st && p < plan->programs; p++)
 		st = mutate_replay(plan, &plan->program[p], scratch, &b.expected[p]);
+	for (uint32_t p = 0; p < plan->programs; p++)
+		b.quickest[p] = plan->program[p].time_ns;
 	if (st)
 		return st;
 	b.mutant = *plan;
@@ -393,6 +553,8 @@ enum tarn_status mutate_plan(const struct plan *plan, uint64_t seed, uint32_t mo
 	if (harm)
 		snprintf(report->wrong, sizeof report->wrong, "the plan itself: %s", harm);
 	st = mutate_all_numbers(&b);
+	if (!st)
+		st = mutate_proofs(&b);
 	for (uint32_t p = 0; !st && p < plan->programs; p++)
 		st = mutate_program(&b, p);
 	return st;

@@ -30,7 +30,7 @@ static uint64_t content_checksum(const uint8_t *file, size_t bytes, const struct
 					    r.ops,     r.operands,     r.text_bytes,
 					    r.scalars, r.instructions, r.operand_offsets };
 		XXH64_update(&state, counts, sizeof counts);
-		for (uint32_t s = 0; s < (uint32_t)SECTIONS_OF_PROGRAM; s++)
+		for (uint32_t s = 0; s < (uint32_t)SECTIONS_OF_CONTENT; s++)
 			add_section(&state, file, bytes, &header->section[program_section(p, (enum program_section)s)]);
 	}
 	return XXH64_digest(&state);

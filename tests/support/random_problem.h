@@ -16,7 +16,7 @@
 struct problem *random_problem(struct host_arena *arena, struct testing_random *random, uint32_t ops);
 
 /*
- * An abstract training step: `layers` forward ops (at most 16) that read one to three of the layers shortly before, and
+ * An abstract training step: `layers` forward ops that read one to three of the layers shortly before, and
  * as many gradients, of which the last must run. Small sizes of any number, nothing in place.
  */
 struct problem *random_training_problem(struct host_arena *arena, struct testing_random *random, uint32_t layers);

@@ -166,6 +166,49 @@ static void place_all(const struct plan *plan, struct layout *l, struct program 
 	}
 }
 
+/* The largest op by itself: no schedule's peak is lower. Every op of these graphs is needed. */
+static uint64_t largest_op(const struct graph *graph, uint64_t workspace)
+{
+	uint64_t most = 0;
+	for (uint32_t o = 0; o < graph->ops; o++) {
+		const struct op *op = &graph->op[o];
+		const uint32_t *t = graph->operand + op->first_operand;
+		uint64_t bytes = workspace && wants_workspace(op->kind) ? workspace : 0;
+		bool taken = false;
+		for (uint32_t k = 0; k < op->inputs + op->outputs; k++) {
+			bool again = !transient(graph, t[k]);
+			for (uint32_t j = 0; j < k; j++)
+				again |= storage_of(graph, t[j]) == storage_of(graph, t[k]);
+			bytes += again ? 0 : bytes_align(graph->tensor[t[k]].bytes);
+			if (op->outputs && k < op->inputs && k < 8 && transient(graph, t[k]))
+				taken |= op_row(op->kind)->in_place >> k & 1 &&
+					 bytes_align(graph->tensor[t[k]].bytes) ==
+						 bytes_align(graph->tensor[t[op->inputs]].bytes);
+		}
+		if (taken)
+			bytes -= bytes_align(graph->tensor[t[op->inputs]].bytes);
+		if (!op_row(op->kind)->view && bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
+/* Every op costs a microsecond. */
+static enum tarn_status certify(const struct plan *plan, struct program *program, uint32_t distinct, uint64_t workspace,
+				struct host_arena *arena)
+{
+	program->cost_ns = HOST_ARRAY(arena, program->graph.ops, uint64_t);
+	if (!program->cost_ns)
+		return TARN_ENOMEM;
+	for (uint32_t o = 0; o < program->graph.ops; o++)
+		program->cost_ns[o] = 1000;
+	program->recomputed_ops = program->instructions - distinct;
+	program->base_time_ns = program->time_bound_ns = 1000ull * distinct;
+	program->time_ns = 1000ull * program->instructions;
+	program->peak_bound_bytes = plan->persistent_bytes + largest_op(&program->graph, workspace);
+	return TARN_OK;
+}
+
 enum tarn_status sample_layout(const struct plan *plan, struct program *program, const uint32_t *sequence,
 			       uint32_t steps, uint64_t workspace, struct host_arena *arena)
 {
@@ -191,15 +234,12 @@ enum tarn_status sample_layout(const struct plan *plan, struct program *program,
 	    !program->operand_offset)
 		return TARN_ENOMEM;
 	program->instructions = steps;
-	program->recomputed_ops = steps - distinct;
-	program->base_time_ns = 1000ull * distinct;
-	program->time_ns = 1000ull * steps;
 	find_instances(&l);
 	find_places(&l);
 	place_all(plan, &l, program, workspace);
 	program->none_peak_bytes = program->peak_bytes;
 	write_operands(plan, &l, program);
-	return TARN_OK;
+	return certify(plan, program, distinct, workspace, arena);
 }
 
 uint32_t sample_sequence(const struct graph *graph, uint32_t *sequence)

@@ -54,6 +54,7 @@ struct dropout_parameters {
 	DEVICE_ADDRESS(void) y;
 	DEVICE_ADDRESS(const struct device_scalars) scalars;
 	uint64_t elements;
+	uint64_t sample_elements; /* of a sample, where all of them share one draw */
 	uint32_t stream;
 	float rate, scale;
 };
@@ -155,6 +156,19 @@ struct row_parameters {
 	uint32_t channels;
 	uint32_t block_rows; /* rows of one block, a multiple of blockDim.y */
 	float epsilon;
+	/* Of the losses over labels. */
+	DEVICE_ADDRESS(const double) counted; /* rows that are not ignored; NULL: all */
+	float smoothing;
+	int32_t ignored;
+	uint32_t ignores;
+};
+
+/* counted = number of labels that are not `ignored` */
+struct count_labels_parameters {
+	DEVICE_ADDRESS(const int32_t) label;
+	DEVICE_ADDRESS(double) counted;
+	uint64_t rows;
+	int32_t ignored;
 };
 
 /* Sums over all elements: one double for each block. */
@@ -165,9 +179,10 @@ struct total_parameters {
 	uint64_t elements, block_elements;
 };
 
-/* out = sum of `count` partial sums / divisor */
+/* out = sum of `count` partial sums / divisor, which is *counted where that is not NULL */
 struct finish_parameters {
 	DEVICE_ADDRESS(const double) partial;
+	DEVICE_ADDRESS(const double) counted;
 	DEVICE_ADDRESS(float) out;
 	uint64_t count;
 	double divisor;

@@ -113,6 +113,21 @@ template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
 }
 INSTANTIATE(dropout, dropout_parameters)
 
+/* Stochastic depth (Huang et al. 2016, arXiv:1603.09382): sample n has the draw of element n. */
+template <typename T> DEVICE void dropout_samples_body(const dropout_parameters &p)
+{
+	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x;
+	if (i >= p.elements)
+		return;
+	uint64_t sample = divide(i, p.sample_elements).value;
+	random_words random = philox(p.scalars->seed, p.stream, p.scalars->step, sample / 4);
+	uint32_t low = sample & 1 ? random.word[1] : random.word[0],
+		 high = sample & 1 ? random.word[3] : random.word[2];
+	bool kept = philox_float(sample & 2 ? high : low) >= p.rate;
+	store((T *)p.y, i, kept ? load((const T *)p.x, i) * p.scale : 0.0f);
+}
+INSTANTIATE(dropout_samples, dropout_parameters)
+
 /* ---- fill ---- */
 
 template <typename T> DEVICE void fill_body(const pointwise_parameters &p)

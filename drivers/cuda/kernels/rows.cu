@@ -98,22 +98,40 @@ DEVICE void store_partial(const row_parameters &p, double total, double *scratch
 		p.partial[blockIdx.x] = total;
 }
 
+DEVICE bool label_counts(const row_parameters &p, int32_t label)
+{
+	return !p.ignores || label != p.ignored;
+}
+
+/*
+ * lse - (1-s) * logit[label] - s/K * sum(logits) with s = smoothing (Szegedy et al. 2016). A label outside the classes
+ * reads nothing and gives NaN.
+ */
 template <typename T> DEVICE void cross_entropy_body(const row_parameters &p)
 {
 	__shared__ float scratch[KERNEL_WARPS];
 	__shared__ double sum_scratch[KERNEL_WARPS];
-	double total = 0.0;
+	double total = 0.0, smoothing = (double)p.smoothing;
 	for (uint32_t round = 0; round < p.block_rows; round += blockDim.y) {
 		team_row team = team_row_of(p, round);
 		const T *x = (const T *)p.x + team.at;
 		softmax row = row_softmax(x, team.n, scratch, sum_scratch);
-		if (team.exists && threadIdx.x == 0)
-			total += log(row.sum) - ((double)load(x, (uint32_t)p.label[team.row]) - (double)row.largest);
+		double sum = 0.0;
+		if (p.smoothing > 0.0f)
+			sum = row_sum(team.n, sum_scratch, [&](uint32_t k) { return load(x, k); });
+		if (!team.exists || threadIdx.x || !label_counts(p, p.label[team.row]))
+			continue;
+		uint32_t label = (uint32_t)p.label[team.row];
+		double at = label < team.n ? (double)load(x, label) : (double)NAN;
+		total += log(row.sum) - (1.0 - smoothing) * (at - (double)row.largest);
+		if (p.smoothing > 0.0f)
+			total -= smoothing * (sum / (double)team.n - (double)row.largest);
 	}
 	store_partial(p, total, sum_scratch);
 }
 INSTANTIATE(cross_entropy, row_parameters)
 
+/* dx = (softmax - (1-s) onehot - s/K) * dloss / counted rows; 0 in rows that are ignored. */
 template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &p)
 {
 	__shared__ float scratch[KERNEL_WARPS];
@@ -122,14 +140,28 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	const T *x = (const T *)p.x + team.at;
 	T *dx = (T *)p.y + team.at;
 	softmax row = row_softmax(x, team.n, scratch, sum_scratch);
-	float share = *p.factor / (float)p.rows, reciprocal = (float)(1.0 / row.sum);
+	float share = *p.factor / (p.counted ? (float)*p.counted : (float)p.rows), reciprocal = (float)(1.0 / row.sum);
+	float less = p.smoothing / (float)p.channels, hit = 1.0f - p.smoothing;
 	uint32_t label = team.exists ? (uint32_t)p.label[team.row] : 0;
+	bool counts = label_counts(p, (int32_t)label);
 	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x) {
-		float probability = expf(load(x, k) - row.largest) * reciprocal;
-		store(dx, k, (k == label ? probability - 1.0f : probability) * share);
+		float value = expf(load(x, k) - row.largest) * reciprocal - less;
+		store(dx, k, counts ? (k == label ? value - hit : value) * share : 0.0f);
 	}
 }
 INSTANTIATE(cross_entropy_grad, row_parameters)
+
+/* One block. */
+KERNEL tarn_count_labels(PARAMETER(count_labels_parameters) p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	double counted = 0.0;
+	for (uint64_t row = threadIdx.x; row < p.rows; row += KERNEL_THREADS)
+		counted += p.label[row] != p.ignored ? 1.0 : 0.0;
+	counted = team_sum(counted, scratch, KERNEL_THREADS);
+	if (threadIdx.x == 0)
+		*p.counted = counted;
+}
 
 /*
  * A number that is larger for a larger value, and among equal values for a smaller index. NaN loses, except as the
@@ -157,8 +189,9 @@ template <typename T> DEVICE void count_correct_body(const row_parameters &p)
 		for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
 			best = larger(best, rank_of(load(x, k), k));
 		best = team_reduce(best, scratch, blockDim.x, larger);
-		if (team.exists && threadIdx.x == 0 && (uint32_t)~best == (uint32_t)p.label[team.row])
-			correct += 1.0;
+		if (!team.exists || threadIdx.x || !label_counts(p, p.label[team.row]))
+			continue;
+		correct += (uint32_t)~best == (uint32_t)p.label[team.row] ? 1.0 : 0.0;
 	}
 	store_partial(p, correct, sum_scratch);
 }

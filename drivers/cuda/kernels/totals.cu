@@ -41,7 +41,7 @@ KERNEL tarn_finish_total(PARAMETER(finish_parameters) p)
 		total += p.partial[i];
 	total = team_sum(total, scratch, KERNEL_THREADS);
 	if (threadIdx.x == 0)
-		*p.out = (float)(total / p.divisor);
+		*p.out = (float)(total / (p.counted ? *p.counted : p.divisor));
 }
 
 /* One block. A norm that is not a number must not pass for a small one: the comparison lets NaN stay. */
