@@ -88,11 +88,18 @@ enum tarn_status launch_fill(struct launch_call *call)
 	return add_pointwise(call, "tarn_fill_f32", &p);
 }
 
-enum tarn_status launch_squared_error_grad(struct launch_call *call)
+enum tarn_status launch_loss_grad(struct launch_call *call)
 {
+	bool squared = call->op->kind == OP_MEAN_SQUARED_ERROR_GRAD;
 	struct pointwise_parameters p = pointwise(call);
 	p.factor = launch_address(call, 2);
-	return add_pointwise(call, "tarn_squared_error_grad_f32", &p);
+	return add_pointwise(call, squared ? "tarn_squared_error_grad_f32" : "tarn_binary_cross_entropy_grad_f32", &p);
+}
+
+enum tarn_status launch_exponential_average(struct launch_call *call)
+{
+	struct pointwise_parameters p = pointwise(call);
+	return add_pointwise(call, "tarn_exponential_average", &p);
 }
 
 enum tarn_status launch_dropout(struct launch_call *call)

@@ -63,6 +63,50 @@ enum tarn_status launch_layer_norm_grad(struct launch_call *call)
 	return LAUNCH_ADD(call, "tarn_layer_norm_grad_f32", row_grid(&cut), cut.block, p);
 }
 
+enum tarn_status launch_rms_norm(struct launch_call *call)
+{
+	struct row_cut cut = cut_rows(launch_tensor(call, 0), false);
+	struct row_parameters p = row_parameters(launch_tensor(call, 0), &cut);
+	p.x = launch_address(call, 0);
+	p.gamma = launch_address(call, 1);
+	p.y = launch_output_address(call, 0);
+	p.new_deviation = launch_output_address(call, 1);
+	p.epsilon = call->op->attr.epsilon;
+	return LAUNCH_ADD(call, "tarn_rms_norm_f32", row_grid(&cut), cut.block, p);
+}
+
+enum tarn_status launch_rms_norm_grad(struct launch_call *call)
+{
+	struct row_cut cut = cut_rows(launch_tensor(call, 1), false);
+	struct row_parameters p = row_parameters(launch_tensor(call, 1), &cut);
+	p.dy = launch_address(call, 0);
+	p.x = launch_address(call, 1);
+	p.deviation = launch_address(call, 2);
+	p.gamma = launch_address(call, 3);
+	p.y = launch_output_address(call, 0);
+	return LAUNCH_ADD(call, "tarn_rms_norm_grad_f32", row_grid(&cut), cut.block, p);
+}
+
+/* x -> y; or dy, y -> dx. */
+enum tarn_status launch_softmax(struct launch_call *call)
+{
+	const struct op *op = call->op;
+	bool backward = op->kind == OP_SOFTMAX_GRAD || op->kind == OP_LOG_SOFTMAX_GRAD;
+	const struct tensor *x = launch_tensor(call, 0);
+	struct row_cut cut = cut_rows(x, false);
+	struct row_parameters p = row_parameters(x, &cut);
+	p.dy = backward ? launch_address(call, 0) : 0;
+	p.x = launch_address(call, backward);
+	p.y = launch_output_address(call, 0);
+	p.scale = op->attr.alpha == 0.0f ? 1.0f : op->attr.alpha;
+	p.causal_rows = op->attr.causal ? x->dim[x->rank - 2] : 0;
+	const char *function = op->kind == OP_SOFTMAX        ? "tarn_softmax_f32"
+			       : op->kind == OP_SOFTMAX_GRAD ? "tarn_softmax_grad_f32"
+			       : op->kind == OP_LOG_SOFTMAX  ? "tarn_log_softmax_f32"
+							     : "tarn_log_softmax_grad_f32";
+	return LAUNCH_ADD(call, function, row_grid(&cut), cut.block, p);
+}
+
 enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t counted)
 {
 	struct finish_parameters p = { .partial = call->workspace, .count = count, .divisor = divisor };
@@ -147,6 +191,11 @@ enum tarn_status launch_sum_squares(struct launch_call *call)
 enum tarn_status launch_squared_error(struct launch_call *call)
 {
 	return add_total(call, "tarn_squared_error_f32", (double)tensor_elements(launch_tensor(call, 0)));
+}
+
+enum tarn_status launch_binary_cross_entropy(struct launch_call *call)
+{
+	return add_total(call, "tarn_binary_cross_entropy_f32", (double)tensor_elements(launch_tensor(call, 0)));
 }
 
 /* The addresses of up to CLIP_INPUTS inputs from `first` on, in units of TARN_ALIGNMENT above the lowest input. */

@@ -89,6 +89,21 @@ template <typename T> DEVICE void squared_error_grad_body(const pointwise_parame
 }
 INSTANTIATE(squared_error_grad, pointwise_parameters)
 
+/* (sigmoid(x) - t) dloss / elements */
+template <typename T> DEVICE void binary_cross_entropy_grad_body(const pointwise_parameters &p)
+{
+	float factor = (float)((double)*p.factor / (double)p.elements);
+	map2<T>(p.a, p.b, p.y, p.elements, [&](float x, float t) { return (sigmoid(x) - t) * factor; });
+}
+INSTANTIATE(binary_cross_entropy_grad, pointwise_parameters)
+
+/* Weights and their average are float. */
+KERNEL tarn_exponential_average(PARAMETER(pointwise_parameters) p)
+{
+	float rest = 1.0f - p.alpha;
+	map2<f32>(p.a, p.b, p.y, p.elements, [&](float average, float w) { return p.alpha * average + rest * w; });
+}
+
 /* ---- dropout: a thread's elements are those of one Philox block ---- */
 
 template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
