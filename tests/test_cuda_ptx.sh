@@ -15,9 +15,10 @@ sources_match() {
 expect "the text was made from these sources" sources_match
 
 for_every_gpu() {
+	grep -q '^\.version 6\.3$' "$text"
 	grep -q '^\.target sm_75$' "$text"
 }
-expect "it is for compute capability 7.5 and later" for_every_gpu
+expect "it is for compute capability 7.5 and later, and drivers since CUDA 10" for_every_gpu
 
 # Products and sums are contracted only where fmaf is written: without .rn the assembler would be free to do it.
 no_contraction() {

@@ -13,6 +13,7 @@ static enum tarn_status launch_nothing(struct launch_call *call)
 	return TARN_OK;
 }
 
+/* NULL: there is no kernel yet. */
 static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_INPUT] = launch_copy,
 	[OP_RECORD] = launch_copy,
@@ -48,13 +49,34 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = launch_cross_entropy_grad,
 	[OP_COUNT_CORRECT] = launch_count_correct,
 	[OP_MEAN_SQUARED_ERROR] = launch_squared_error,
-	[OP_MEAN_SQUARED_ERROR_GRAD] = launch_squared_error_grad,
+	[OP_MEAN_SQUARED_ERROR_GRAD] = launch_loss_grad,
 	[OP_FILL] = launch_fill,
 	[OP_SUM_SQUARES] = launch_sum_squares,
 	[OP_CLIP_SCALE] = launch_clip_scale,
 	[OP_SGD] = launch_update,
 	[OP_MOMENTUM] = launch_update,
 	[OP_ADAM] = launch_update,
+	[OP_ADD_BROADCAST] = launch_repeat,
+	[OP_BROADCAST_ROWS] = launch_repeat,
+	[OP_EMBEDDING] = launch_embedding,
+	[OP_EMBEDDING_GRAD] = launch_embedding,
+	[OP_SOFTMAX] = launch_softmax,
+	[OP_SOFTMAX_GRAD] = launch_softmax,
+	[OP_LOG_SOFTMAX] = launch_softmax,
+	[OP_LOG_SOFTMAX_GRAD] = launch_softmax,
+	[OP_RMS_NORM] = launch_rms_norm,
+	[OP_RMS_NORM_GRAD] = launch_rms_norm_grad,
+	[OP_RMS_NORM_GRAD_PARAM] = launch_rms_norm_grad_param,
+	[OP_GATE] = launch_gate,
+	[OP_GATE_GRAD] = launch_gate,
+	[OP_LSTM_CELL] = launch_lstm_cell,
+	[OP_LSTM_CELL_GRAD] = launch_lstm_cell,
+	[OP_GRU_CELL] = launch_gru_cell,
+	[OP_GRU_CELL_GRAD] = launch_gru_cell,
+	[OP_EXPONENTIAL_AVERAGE] = launch_exponential_average,
+	[OP_WEIGHT_MASK] = launch_weight_mask,
+	[OP_BINARY_CROSS_ENTROPY] = launch_binary_cross_entropy,
+	[OP_BINARY_CROSS_ENTROPY_GRAD] = launch_loss_grad,
 };
 
 #define ACTIVATION_NAMES(name) "tarn_" name "_f32", "tarn_" name "_grad_f32"
@@ -73,6 +95,7 @@ const char *const cuda_kernel_name[] = {
 	"tarn_multiply_f32",
 	"tarn_scale_f32",
 	"tarn_dropout_f32",
+	"tarn_dropout_samples_f32",
 	"tarn_fill_f32",
 	"tarn_squared_error_grad_f32",
 	"tarn_sgd_f32",
@@ -96,6 +119,7 @@ const char *const cuda_kernel_name[] = {
 	"tarn_layer_norm_grad_f32",
 	"tarn_cross_entropy_f32",
 	"tarn_cross_entropy_grad_f32",
+	"tarn_count_labels",
 	"tarn_count_correct_f32",
 	"tarn_max_pool_f32",
 	"tarn_max_pool_grad_f32",
@@ -111,6 +135,27 @@ const char *const cuda_kernel_name[] = {
 	"tarn_convolution_grad_input_f32",
 	"tarn_convolution_grad_weight_f32",
 	"tarn_sum_parts_f32",
+	"tarn_binary_cross_entropy_f32",
+	"tarn_binary_cross_entropy_grad_f32",
+	"tarn_exponential_average",
+	"tarn_rms_norm_f32",
+	"tarn_rms_norm_grad_f32",
+	"tarn_rms_norm_grad_param_f32",
+	"tarn_softmax_f32",
+	"tarn_softmax_grad_f32",
+	"tarn_log_softmax_f32",
+	"tarn_log_softmax_grad_f32",
+	"tarn_add_broadcast_f32",
+	"tarn_broadcast_rows_f32",
+	"tarn_weight_mask_f32",
+	"tarn_embedding_f32",
+	"tarn_embedding_grad_f32",
+	"tarn_gate_f32",
+	"tarn_gate_grad_f32",
+	"tarn_lstm_cell_f32",
+	"tarn_lstm_cell_grad_f32",
+	"tarn_gru_cell_f32",
+	"tarn_gru_cell_grad_f32",
 };
 
 const uint32_t cuda_kernel_count = sizeof cuda_kernel_name / sizeof *cuda_kernel_name;
@@ -207,9 +252,6 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	list->launches = 0;
 	if (!launch_table[call->op->kind])
 		return launch_fail(call, "there is no kernel for this op");
-	const struct op_attr *attr = &call->op->attr;
-	if (attr->per_sample || attr->has_ignore_index || attr->label_smoothing != 0.0f)
-		return launch_fail(call, "dropout of whole samples, ignored labels and label smoothing have no kernel");
 	for (uint32_t i = 0; i < call->op->inputs + call->op->outputs; i++)
 		if (tensor_elements(launch_tensor(call, i)) > (uint64_t)1 << 40)
 			return launch_fail(call, "operand %u has %llu elements; at most 2^40", i,
@@ -219,8 +261,6 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 
 bool cuda_launch_supported(const struct graph *graph, uint32_t op)
 {
-	if (!launch_table[graph->op[op].kind])
-		return false;
 	switch (graph->op[op].kind) {
 	case OP_MATMUL:
 	case OP_CONV2D:
@@ -228,7 +268,7 @@ bool cuda_launch_supported(const struct graph *graph, uint32_t op)
 	case OP_CONV2D_GRAD_WEIGHT:
 		return false;
 	default:
-		return true;
+		return launch_table[graph->op[op].kind] != NULL;
 	}
 }
 

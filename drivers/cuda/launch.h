@@ -23,12 +23,15 @@ struct launch_call {
 typedef enum tarn_status launch_fn(struct launch_call *call);
 
 launch_fn launch_copy, launch_concat, launch_slice, launch_pad, launch_permute, launch_fill;
-launch_fn launch_activation, launch_activation_grad, launch_elementwise, launch_dropout, launch_squared_error_grad;
+launch_fn launch_activation, launch_activation_grad, launch_elementwise, launch_dropout, launch_loss_grad,
+	launch_exponential_average;
 launch_fn launch_sum_rows, launch_batch_stats, launch_batch_apply, launch_batch_reduce, launch_batch_grad_input,
 	launch_running_update, launch_layer_norm_grad_param, launch_epilogue;
 launch_fn launch_layer_norm, launch_layer_norm_grad, launch_cross_entropy, launch_cross_entropy_grad,
 	launch_count_correct;
-launch_fn launch_sum_squares, launch_squared_error, launch_clip_scale;
+launch_fn launch_rms_norm, launch_rms_norm_grad, launch_rms_norm_grad_param, launch_softmax;
+launch_fn launch_sum_squares, launch_squared_error, launch_binary_cross_entropy, launch_clip_scale;
+launch_fn launch_repeat, launch_weight_mask, launch_embedding, launch_gate, launch_lstm_cell, launch_gru_cell;
 launch_fn launch_pool, launch_update;
 launch_fn launch_matmul, launch_convolution, launch_convolution_grad_weight;
 
@@ -94,8 +97,11 @@ void launch_clamp(uint32_t activation, float *low, float *high);
 
 /* Blocks of a sum over everything: enough for a large device, few enough for small workspaces. */
 #define LAUNCH_SUM_BLOCKS 512u
-/* The second stage of such a sum: out = sum of `count` doubles in the workspace / divisor. */
-enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t out);
+/*
+ * The second stage of such a sum: output 0 = sum of `count` doubles at the workspace / divisor, or / the double at
+ * `counted` where that is not 0.
+ */
+enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t counted);
 
 /* The cut of a (rows, channels) matrix: see struct columns_parameters. */
 struct launch_columns {

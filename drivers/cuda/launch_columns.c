@@ -60,6 +60,17 @@ enum tarn_status launch_layer_norm_grad_param(struct launch_call *call)
 	return st ? st : add_totals(call, "tarn_finish_columns", &cut, 2);
 }
 
+enum tarn_status launch_rms_norm_grad_param(struct launch_call *call)
+{
+	struct launch_columns cut = launch_cut_columns(launch_tensor(call, 1), true);
+	struct column_sums_parameters p = { .columns = cut.columns, .partial = call->workspace };
+	p.dy = launch_address(call, 0);
+	p.x = launch_address(call, 1);
+	p.row_deviation = launch_address(call, 2);
+	enum tarn_status st = LAUNCH_ADD(call, "tarn_rms_norm_grad_param_f32", cut.grid, cut.block, p);
+	return st ? st : add_totals(call, "tarn_finish_columns", &cut, 1);
+}
+
 /* mean, var, gamma, beta from input `first` on. */
 static struct batch_norm_parameters batch_norm(const struct launch_call *call, const struct launch_columns *cut,
 					       uint32_t first)

@@ -88,11 +88,18 @@ enum tarn_status launch_fill(struct launch_call *call)
 	return add_pointwise(call, "tarn_fill_f32", &p);
 }
 
-enum tarn_status launch_squared_error_grad(struct launch_call *call)
+enum tarn_status launch_loss_grad(struct launch_call *call)
 {
+	bool squared = call->op->kind == OP_MEAN_SQUARED_ERROR_GRAD;
 	struct pointwise_parameters p = pointwise(call);
 	p.factor = launch_address(call, 2);
-	return add_pointwise(call, "tarn_squared_error_grad_f32", &p);
+	return add_pointwise(call, squared ? "tarn_squared_error_grad_f32" : "tarn_binary_cross_entropy_grad_f32", &p);
+}
+
+enum tarn_status launch_exponential_average(struct launch_call *call)
+{
+	struct pointwise_parameters p = pointwise(call);
+	return add_pointwise(call, "tarn_exponential_average", &p);
 }
 
 enum tarn_status launch_dropout(struct launch_call *call)
@@ -104,7 +111,11 @@ enum tarn_status launch_dropout(struct launch_call *call)
 	p.stream = attr->stream;
 	p.rate = attr->rate;
 	p.scale = 1.0f / (1.0f - attr->rate);
-	return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
+	if (!attr->per_sample)
+		return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR),
+				  launch_flat_block(), p);
+	p.sample_elements = p.elements / launch_output(call, 0)->dim[0];
+	return LAUNCH_ADD(call, "tarn_dropout_samples_f32", launch_blocks(p.elements, 1), launch_flat_block(), p);
 }
 
 /* w, states ..., g, scalars [, scale]: as many states as outputs beyond the first. */

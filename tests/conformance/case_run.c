@@ -36,8 +36,7 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 			((int32_t *)data)[i] =
 				test->kind == OP_INPUT
 					? (int32_t)i - 3
-					: (int32_t)testing_between(&random, 0,
-								   test->input[0].dim[test->input[0].rank - 1] - 1);
+					: (int32_t)testing_between(&random, 0, conformance_labels(test) - 1);
 		else if (tensor->dtype == DTYPE_U8)
 			((uint8_t *)data)[i] = (uint8_t)testing_between(&random, 0, kernel[0] * kernel[1] - 1);
 		else

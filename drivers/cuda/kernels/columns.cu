@@ -140,6 +140,22 @@ template <typename T> DEVICE void layer_norm_grad_param_body(const column_sums_p
 }
 INSTANTIATE(layer_norm_grad_param, column_sums_parameters)
 
+/* dgamma of RMS normalisation, which has no mean and no beta. */
+template <typename T> DEVICE void rms_norm_grad_param_body(const column_sums_parameters &p)
+{
+	__shared__ double scratch[KERNEL_THREADS];
+	column_walk walk = walk_of(p.columns);
+	double dgamma, unused;
+	walk_sums(
+		walk, &dgamma, &unused,
+		[&](uint64_t row) { return load_pair<T>(p.x, p.dy, row * p.columns.channels + walk.channel); },
+		[&](uint64_t row, const loaded &value, float &a, float &) {
+			a += value.dy * (value.x * p.row_deviation[row]);
+		});
+	store_column_partial(p.columns, p.partial, 0, dgamma, scratch);
+}
+INSTANTIATE(rms_norm_grad_param, column_sums_parameters)
+
 /* Sum of the partial sums of one kind; complete in the threads with threadIdx.y == 0. */
 DEVICE double column_total(const column_totals_parameters &p, uint32_t sum, uint32_t channel, double *scratch)
 {

@@ -6,5 +6,6 @@
 #include "columns.cu"
 #include "rows.cu"
 #include "pool.cu"
+#include "sequence.cu"
 #include "move.cu"
 #include "product.cu"

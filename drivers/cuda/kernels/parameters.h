@@ -54,6 +54,7 @@ struct dropout_parameters {
 	DEVICE_ADDRESS(void) y;
 	DEVICE_ADDRESS(const struct device_scalars) scalars;
 	uint64_t elements;
+	uint64_t sample_elements; /* of a sample, where all of them share one draw */
 	uint32_t stream;
 	float rate, scale;
 };
@@ -155,6 +156,22 @@ struct row_parameters {
 	uint32_t channels;
 	uint32_t block_rows; /* rows of one block, a multiple of blockDim.y */
 	float epsilon;
+	/* Of softmax: factor of x; rows of a causal matrix, 0 where all columns count. */
+	float scale;
+	uint32_t causal_rows;
+	/* Of the losses over labels. */
+	DEVICE_ADDRESS(const double) counted; /* rows that are not ignored; NULL: all */
+	float smoothing;
+	int32_t ignored;
+	uint32_t ignores;
+};
+
+/* counted = number of labels that are not `ignored` */
+struct count_labels_parameters {
+	DEVICE_ADDRESS(const int32_t) label;
+	DEVICE_ADDRESS(double) counted;
+	uint64_t rows;
+	int32_t ignored;
 };
 
 /* Sums over all elements: one double for each block. */
@@ -165,9 +182,10 @@ struct total_parameters {
 	uint64_t elements, block_elements;
 };
 
-/* out = sum of `count` partial sums / divisor */
+/* out = sum of `count` partial sums / divisor, which is *counted where that is not NULL */
 struct finish_parameters {
 	DEVICE_ADDRESS(const double) partial;
+	DEVICE_ADDRESS(const double) counted;
 	DEVICE_ADDRESS(float) out;
 	uint64_t count;
 	double divisor;
@@ -272,6 +290,63 @@ struct parts_parameters {
 	DEVICE_ADDRESS(void) y;
 	uint64_t elements;
 	uint32_t parts;
+};
+
+/* b is repeated along y. */
+struct repeat_parameters {
+	DEVICE_ADDRESS(const void) a;
+	DEVICE_ADDRESS(const void) b;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements, period;
+};
+
+/* Weights of a kernel of `area` in raster order, of which the first `kept` stay. */
+struct mask_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements;
+	uint32_t area, kept;
+};
+
+/* x: the table, or dy in the gradient; there blockIdx.y is a run of block_words rows of the table. */
+struct embedding_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(const int32_t) id;
+	DEVICE_ADDRESS(void) y;
+	uint64_t rows, width, words, block_words;
+};
+
+/* Gated units; `first` says what is done to the first factor. */
+enum gate_first {
+	GATE_OF_SILU,
+	GATE_OF_GELU,
+	GATE_OF_GELU_TANH,
+	GATE_OF_SIGMOID,
+	GATE_OF_SOFTPLUS,
+	GATE_OF_TANH,
+	GATE_OF_NONE
+};
+struct gate_parameters {
+	DEVICE_ADDRESS(const void) dy;
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements, width; /* of dy */
+	uint32_t first;
+	uint32_t second_is_sigmoid;
+};
+
+/* LSTM and GRU cells: elements of a state, `width` to a row. */
+struct cell_parameters {
+	DEVICE_ADDRESS(const void) dh;
+	DEVICE_ADDRESS(const void) dc;
+	DEVICE_ADDRESS(const void) gates;        /* of GRU: those of x */
+	DEVICE_ADDRESS(const void) hidden_gates; /* GRU */
+	DEVICE_ADDRESS(const void) previous;
+	DEVICE_ADDRESS(const void) c;
+	DEVICE_ADDRESS(void) out; /* h; in gradients the gradient of the gates */
+	DEVICE_ADDRESS(void) out_hidden_gates;
+	DEVICE_ADDRESS(void) out_state; /* c; in gradients the gradient of the previous state */
+	uint64_t elements, width;
 };
 
 #endif

@@ -89,6 +89,21 @@ template <typename T> DEVICE void squared_error_grad_body(const pointwise_parame
 }
 INSTANTIATE(squared_error_grad, pointwise_parameters)
 
+/* (sigmoid(x) - t) dloss / elements */
+template <typename T> DEVICE void binary_cross_entropy_grad_body(const pointwise_parameters &p)
+{
+	float factor = (float)((double)*p.factor / (double)p.elements);
+	map2<T>(p.a, p.b, p.y, p.elements, [&](float x, float t) { return (sigmoid(x) - t) * factor; });
+}
+INSTANTIATE(binary_cross_entropy_grad, pointwise_parameters)
+
+/* Weights and their average are float. */
+KERNEL tarn_exponential_average(PARAMETER(pointwise_parameters) p)
+{
+	float rest = 1.0f - p.alpha;
+	map2<f32>(p.a, p.b, p.y, p.elements, [&](float average, float w) { return p.alpha * average + rest * w; });
+}
+
 /* ---- dropout: a thread's elements are those of one Philox block ---- */
 
 template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
@@ -112,6 +127,21 @@ template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
 			store(y, i + k, philox_float(random.word[k]) >= p.rate ? load(x, i + k) * p.scale : 0.0f);
 }
 INSTANTIATE(dropout, dropout_parameters)
+
+/* Stochastic depth (Huang et al. 2016, arXiv:1603.09382): sample n has the draw of element n. */
+template <typename T> DEVICE void dropout_samples_body(const dropout_parameters &p)
+{
+	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x;
+	if (i >= p.elements)
+		return;
+	uint64_t sample = divide(i, p.sample_elements).value;
+	random_words random = philox(p.scalars->seed, p.stream, p.scalars->step, sample / 4);
+	uint32_t low = sample & 1 ? random.word[1] : random.word[0],
+		 high = sample & 1 ? random.word[3] : random.word[2];
+	bool kept = philox_float(sample & 2 ? high : low) >= p.rate;
+	store((T *)p.y, i, kept ? load((const T *)p.x, i) * p.scale : 0.0f);
+}
+INSTANTIATE(dropout_samples, dropout_parameters)
 
 /* ---- fill ---- */
 

@@ -72,6 +72,39 @@ template <typename T> DEVICE void layer_norm_grad_body(const row_parameters &p)
 }
 INSTANTIATE(layer_norm_grad, row_parameters)
 
+/* ---- RMS normalisation: the same with a mean of 0, which does not depend on x. Zhang, Sennrich 2019 ---- */
+
+template <typename T> DEVICE void rms_norm_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	T *y = (T *)p.y + team.at;
+	double squares = row_sum(team.n, scratch, [&](uint32_t i) { return load(x, i) * load(x, i); });
+	float deviation = 1.0f / sqrtf((float)(squares / (double)p.channels) + p.epsilon);
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store(y, i, load(x, i) * deviation * p.gamma[i]);
+	if (team.exists && threadIdx.x == 0)
+		p.new_deviation[team.row] = deviation;
+}
+INSTANTIATE(rms_norm, row_parameters)
+
+template <typename T> DEVICE void rms_norm_grad_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *x = (const T *)p.x + team.at;
+	T *dx = (T *)p.y + team.at;
+	float deviation = team.exists ? p.deviation[team.row] : 0.0f;
+	auto g = [&](uint32_t i) { return load(dy, i) * p.gamma[i]; };
+	auto xhat = [&](uint32_t i) { return load(x, i) * deviation; };
+	double dot = row_sum(team.n, scratch, [&](uint32_t i) { return g(i) * xhat(i); });
+	float dot_mean = (float)(dot / (double)p.channels);
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store(dx, i, deviation * (g(i) - xhat(i) * dot_mean));
+}
+INSTANTIATE(rms_norm_grad, row_parameters)
+
 /* ---- cross-entropy over a softmax ---- */
 
 struct softmax {
@@ -79,16 +112,78 @@ struct softmax {
 	double sum; /* of exp(x_k - largest) */
 };
 
-template <typename T> DEVICE softmax row_softmax(const T *x, uint32_t n, float *scratch, double *sum_scratch)
+/* Of scale * x. */
+template <typename T>
+DEVICE softmax row_softmax(const T *x, uint32_t n, float scale, float *scratch, double *sum_scratch)
 {
 	softmax row = { -INFINITY, 0.0 };
 	auto larger = [](float a, float b) { return b > a ? b : a; };
 	for (uint32_t k = threadIdx.x; k < n; k += blockDim.x)
-		row.largest = larger(row.largest, load(x, k));
+		row.largest = larger(row.largest, scale * load(x, k));
 	row.largest = team_reduce(row.largest, scratch, blockDim.x, larger);
-	row.sum = row_sum(n, sum_scratch, [&](uint32_t k) { return expf(load(x, k) - row.largest); });
+	row.sum = row_sum(n, sum_scratch, [&](uint32_t k) { return expf(scale * load(x, k) - row.largest); });
 	return row;
 }
+
+/* ---- softmax itself; what a causal one does not see is 0 ---- */
+
+DEVICE uint32_t visible(const row_parameters &p, const team_row &team)
+{
+	if (!p.causal_rows || !team.exists)
+		return team.n;
+	return (uint32_t)(team.row % p.causal_rows) + (p.channels - p.causal_rows) + 1;
+}
+
+template <typename T> DEVICE void softmax_body(const row_parameters &p)
+{
+	__shared__ float scratch[KERNEL_WARPS];
+	__shared__ double sum_scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	uint32_t n = visible(p, team);
+	softmax row = row_softmax(x, n, p.scale, scratch, sum_scratch);
+	float reciprocal = (float)(1.0 / row.sum);
+	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
+		store((T *)p.y + team.at, k, k < n ? expf(p.scale * load(x, k) - row.largest) * reciprocal : 0.0f);
+}
+INSTANTIATE(softmax, row_parameters)
+
+/* scale * y * (dy - sum(dy y)); x of the parameters is y. */
+template <typename T> DEVICE void softmax_grad_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *y = (const T *)p.x + team.at;
+	uint32_t n = visible(p, team);
+	float dot = (float)row_sum(n, scratch, [&](uint32_t k) { return load(dy, k) * load(y, k); });
+	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
+		store((T *)p.y + team.at, k, k < n ? p.scale * load(y, k) * (load(dy, k) - dot) : 0.0f);
+}
+INSTANTIATE(softmax_grad, row_parameters)
+
+template <typename T> DEVICE void log_softmax_body(const row_parameters &p)
+{
+	__shared__ float scratch[KERNEL_WARPS];
+	__shared__ double sum_scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	softmax row = row_softmax(x, team.n, 1.0f, scratch, sum_scratch);
+	float lse = (float)((double)row.largest + log(row.sum));
+	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
+		store((T *)p.y + team.at, k, load(x, k) - lse);
+}
+INSTANTIATE(log_softmax, row_parameters)
+
+template <typename T> DEVICE void log_softmax_grad_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *y = (const T *)p.x + team.at;
+	float sum = (float)row_sum(team.n, scratch, [&](uint32_t k) { return load(dy, k); });
+	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
+		store((T *)p.y + team.at, k, load(dy, k) - expf(load(y, k)) * sum);
+}
+INSTANTIATE(log_softmax_grad, row_parameters)
 
 /* Adds what the first thread of each team has; the block's first thread stores it. */
 DEVICE void store_partial(const row_parameters &p, double total, double *scratch)
@@ -98,22 +193,40 @@ DEVICE void store_partial(const row_parameters &p, double total, double *scratch
 		p.partial[blockIdx.x] = total;
 }
 
+DEVICE bool label_counts(const row_parameters &p, int32_t label)
+{
+	return !p.ignores || label != p.ignored;
+}
+
+/*
+ * lse - (1-s) * logit[label] - s/K * sum(logits) with s = smoothing (Szegedy et al. 2016). A label outside the classes
+ * reads nothing and gives NaN.
+ */
 template <typename T> DEVICE void cross_entropy_body(const row_parameters &p)
 {
 	__shared__ float scratch[KERNEL_WARPS];
 	__shared__ double sum_scratch[KERNEL_WARPS];
-	double total = 0.0;
+	double total = 0.0, smoothing = (double)p.smoothing;
 	for (uint32_t round = 0; round < p.block_rows; round += blockDim.y) {
 		team_row team = team_row_of(p, round);
 		const T *x = (const T *)p.x + team.at;
-		softmax row = row_softmax(x, team.n, scratch, sum_scratch);
-		if (team.exists && threadIdx.x == 0)
-			total += log(row.sum) - ((double)load(x, (uint32_t)p.label[team.row]) - (double)row.largest);
+		softmax row = row_softmax(x, team.n, 1.0f, scratch, sum_scratch);
+		double sum = 0.0;
+		if (p.smoothing > 0.0f)
+			sum = row_sum(team.n, sum_scratch, [&](uint32_t k) { return load(x, k); });
+		if (!team.exists || threadIdx.x || !label_counts(p, p.label[team.row]))
+			continue;
+		uint32_t label = (uint32_t)p.label[team.row];
+		double at = label < team.n ? (double)load(x, label) : (double)NAN;
+		total += log(row.sum) - (1.0 - smoothing) * (at - (double)row.largest);
+		if (p.smoothing > 0.0f)
+			total -= smoothing * (sum / (double)team.n - (double)row.largest);
 	}
 	store_partial(p, total, sum_scratch);
 }
 INSTANTIATE(cross_entropy, row_parameters)
 
+/* dx = (softmax - (1-s) onehot - s/K) * dloss / counted rows; 0 in rows that are ignored. */
 template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &p)
 {
 	__shared__ float scratch[KERNEL_WARPS];
@@ -121,15 +234,29 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	team_row team = team_row_of(p, 0);
 	const T *x = (const T *)p.x + team.at;
 	T *dx = (T *)p.y + team.at;
-	softmax row = row_softmax(x, team.n, scratch, sum_scratch);
-	float share = *p.factor / (float)p.rows, reciprocal = (float)(1.0 / row.sum);
+	softmax row = row_softmax(x, team.n, 1.0f, scratch, sum_scratch);
+	float share = *p.factor / (p.counted ? (float)*p.counted : (float)p.rows), reciprocal = (float)(1.0 / row.sum);
+	float less = p.smoothing / (float)p.channels, hit = 1.0f - p.smoothing;
 	uint32_t label = team.exists ? (uint32_t)p.label[team.row] : 0;
+	bool counts = label_counts(p, (int32_t)label);
 	for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x) {
-		float probability = expf(load(x, k) - row.largest) * reciprocal;
-		store(dx, k, (k == label ? probability - 1.0f : probability) * share);
+		float value = expf(load(x, k) - row.largest) * reciprocal - less;
+		store(dx, k, counts ? (k == label ? value - hit : value) * share : 0.0f);
 	}
 }
 INSTANTIATE(cross_entropy_grad, row_parameters)
+
+/* One block. */
+KERNEL tarn_count_labels(PARAMETER(count_labels_parameters) p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	double counted = 0.0;
+	for (uint64_t row = threadIdx.x; row < p.rows; row += KERNEL_THREADS)
+		counted += p.label[row] != p.ignored ? 1.0 : 0.0;
+	counted = team_sum(counted, scratch, KERNEL_THREADS);
+	if (threadIdx.x == 0)
+		*p.counted = counted;
+}
 
 /*
  * A number that is larger for a larger value, and among equal values for a smaller index. NaN loses, except as the
@@ -157,8 +284,9 @@ template <typename T> DEVICE void count_correct_body(const row_parameters &p)
 		for (uint32_t k = threadIdx.x; k < team.n; k += blockDim.x)
 			best = larger(best, rank_of(load(x, k), k));
 		best = team_reduce(best, scratch, blockDim.x, larger);
-		if (team.exists && threadIdx.x == 0 && (uint32_t)~best == (uint32_t)p.label[team.row])
-			correct += 1.0;
+		if (!team.exists || threadIdx.x || !label_counts(p, p.label[team.row]))
+			continue;
+		correct += (uint32_t)~best == (uint32_t)p.label[team.row] ? 1.0 : 0.0;
 	}
 	store_partial(p, correct, sum_scratch);
 }

@@ -32,6 +32,17 @@ template <typename T> DEVICE void squared_error_body(const total_parameters &p)
 }
 INSTANTIATE(squared_error, total_parameters)
 
+/* max(x, 0) - x t + log(1 + exp(-|x|)) */
+template <typename T> DEVICE void binary_cross_entropy_body(const total_parameters &p)
+{
+	const T *logit = (const T *)p.a, *target = (const T *)p.b;
+	block_total(p, [&](uint64_t i) {
+		float x = load(logit, i);
+		return (x > 0.0f ? x : 0.0f) - x * load(target, i) + log1pf(expf(-fabsf(x)));
+	});
+}
+INSTANTIATE(binary_cross_entropy, total_parameters)
+
 /* One block. */
 KERNEL tarn_finish_total(PARAMETER(finish_parameters) p)
 {
@@ -41,7 +52,7 @@ KERNEL tarn_finish_total(PARAMETER(finish_parameters) p)
 		total += p.partial[i];
 	total = team_sum(total, scratch, KERNEL_THREADS);
 	if (threadIdx.x == 0)
-		*p.out = (float)(total / p.divisor);
+		*p.out = (float)(total / (p.counted ? *p.counted : p.divisor));
 }
 
 /* One block. A norm that is not a number must not pass for a small one: the comparison lets NaN stay. */
