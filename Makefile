@@ -56,7 +56,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # ---- Targets that need no configuration: they run before, or start another make that has one. ----
 defconfigs := $(notdir $(wildcard configs/*_defconfig))
 config-goals := menuconfig oldconfig olddefconfig savedefconfig $(defconfigs)
-outer-goals := $(config-goals) check check-slow golden train fuzz clean distclean help format check-format analyze \
+outer-goals := $(config-goals) check check-slow check-gpu golden train fuzz clean distclean help format check-format analyze \
 	       dependencies uninstall ptx
 goals := $(or $(MAKECMDGOALS),all)
 
@@ -91,7 +91,7 @@ savedefconfig:
 dependencies:
 	@tools/install_dependencies.sh
 
-check check-slow golden train: dependencies
+check check-slow check-gpu golden train: dependencies
 	@$(MAKE) $(jobs) run-$@
 
 fuzz:
@@ -139,6 +139,7 @@ help:
 	@echo 'Tests'
 	@echo "  check              runs the tests; TESTS='plan* config' a part, SAN=address,undefined with sanitizers"
 	@echo '  check-slow         runs them with the slow cases'
+	@echo '  check-gpu          runs what needs a GPU and writes $(BUILD)/check-gpu.json; ARGS=--simulated without one'
 	@echo '  golden             rewrites the golden files from what the program says now'
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'
@@ -172,16 +173,17 @@ $(KCONFIG_CONFIG):
 
 include $(auto-conf)
 
-ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_NULL),)
+ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_CUDA)$(CONFIG_DRIVER_NULL),)
 ifneq ($(wildcard $(auto-conf)),)
-$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU or DRIVER_NULL)
+$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU, DRIVER_CUDA or DRIVER_NULL)
 endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
 src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
-src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c)
+src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
+		 runtime/device_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
 		 runtime/exec runtime/data drivers))
 
@@ -224,7 +226,8 @@ CUDA_HOME ?= /usr/local/cuda
 flags-lib := $(CC) $(flags) $(user-flags)
 flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno $(user-flags)
 flags-tool := $(flags-lib)
-flags-test := $(CC) $(flags) -Itests $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
+flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
 # It runs where it is built, and its loops over 32 lanes are worth the widest instructions there are.
 flags-cudasim := $(CC) $(flags) -Itests -O3 -march=native -fopenmp-simd -fno-math-errno \
 		 $(addprefix -I,$(wildcard $(CUDA_HOME)/include)) $(user-flags)
@@ -327,7 +330,7 @@ $(cudasim): $(BUILD)/stamps/objects-cudasim $(BUILD)/stamps/link
 	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) \
 		$(filter %libcuda.so.1,$(filter-out $@,$^)) -lm -lpthread
 
-.PHONY: tests cudasim run-check run-check-slow run-golden run-train
+.PHONY: tests cudasim run-check run-check-slow run-check-gpu run-golden run-train
 tests: $(test-programs) $(cudasim)
 cudasim: $(cudasim)
 
@@ -335,13 +338,15 @@ cudasim: $(cudasim)
 run-tests = MAKEFLAGS='$(MAKEOVERRIDES)' MFLAGS= BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' TESTS='$(TESTS)' \
 	    tools/run_tests.sh $(test-programs) $(test-scripts)
 ifeq ($(CONFIG_PLANNER),)
-run-check run-check-slow run-golden:
+run-check run-check-slow run-check-gpu run-golden:
 	@echo "The tests plan before they run, and $(KCONFIG_CONFIG) leaves the planner out: choose PLANNER." >&2; exit 1
 else
 run-check: all tests
 	@$(run-tests)
 run-check-slow: all tests
 	@TARN_TEST_SLOW=1 TEST_TIMEOUT=3600 $(run-tests)
+run-check-gpu: all tests
+	@$(PYTHON) tools/check_gpu.py $(BUILD) $(ARGS)
 run-golden: TESTS := golden*
 run-golden: all tests
 	@TARN_GOLDEN_UPDATE=1 $(run-tests)

@@ -90,6 +90,56 @@ static bool is_training(const struct program *program)
 	return program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
 }
 
+/* What the budget leaves for the arena; on a device without memory of its own all of it. */
+struct memory_limits {
+	struct device_overhead overhead;
+	uint64_t budget; /* of everything; UINT64_MAX: none */
+	uint64_t arena;  /* of the arena alone */
+};
+
+/* `auto` leaves so much of a device's memory to what cannot be foreseen, such as another process that grows a little.
+ */
+#define AUTO_MARGIN(free_bytes) ((free_bytes) / 64)
+
+/* The budget that an arena of so many bytes takes. */
+static uint64_t with_overhead(const struct memory_limits *limits, uint64_t arena_bytes)
+{
+	const struct device_overhead *overhead = &limits->overhead;
+	return overhead->bytes + overhead->reserve + arena_bytes;
+}
+
+/* After the last compile: libraries have loaded what choosing kernels needs. */
+static enum tarn_status find_limits(const struct config *config, struct device *device, struct memory_limits *limits)
+{
+	struct device_overhead *overhead = &limits->overhead;
+	*overhead = (struct device_overhead){ .free_bytes = UINT64_MAX };
+	enum tarn_status st = device->ops->overhead ? device->ops->overhead(device, overhead) : TARN_OK;
+	if (st)
+		return st;
+	limits->budget = config->memory.budget;
+	if (limits->budget == BUDGET_AUTO && overhead->free_bytes == UINT64_MAX)
+		return tarn_fail(TARN_EINVAL,
+				 "%smemory.budget: auto asks a device with memory of its own what it has free, and the "
+				 "%s driver has none; write a size such as 24 MiB, or unlimited",
+				 config->budget_place, device->ops->name);
+	if (limits->budget == BUDGET_AUTO)
+		limits->budget = overhead->bytes + overhead->free_bytes - AUTO_MARGIN(overhead->free_bytes);
+	limits->arena = limits->budget;
+	if (limits->budget == UINT64_MAX)
+		return TARN_OK;
+	uint64_t beside = overhead->bytes + overhead->reserve;
+	limits->arena = limits->budget > beside ? limits->budget - beside : 0;
+	return TARN_OK;
+}
+
+/* What is left for the transient tensors of a program. */
+static uint64_t transient_budget(const struct memory_limits *limits, const struct plan *plan)
+{
+	if (limits->arena == UINT64_MAX)
+		return UINT64_MAX;
+	return limits->arena > plan->persistent_bytes ? limits->arena - plan->persistent_bytes : 0;
+}
+
 /* Without places that outputs may take over. */
 static enum tarn_status forbid_in_place(struct problem *problem, struct host_arena *arena)
 {
@@ -109,7 +159,7 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 	struct cost_table costs = { 0 };
 	struct kernel_info *info;
 	uint8_t *keep = NULL;
-	uint64_t budget = config->memory.budget;
+	struct memory_limits limits;
 	enum tarn_status st = TARN_OK;
 	if (config->costs[0])
 		st = cost_table_load(config->costs, device->ops->name, device->ops->threads(device), arena, &costs);
@@ -121,15 +171,17 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 	out->problem = out->graph_problem.problem;
 	if (!st && !config->memory.in_place)
 		st = forbid_in_place(&out->problem, arena);
-	if (budget != UINT64_MAX)
-		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
+	if (!st)
+		st = find_limits(config, device, &limits);
+	if (st)
+		return st;
 	out->request = (struct planner_request){ .problem = &out->problem,
 						 .strategy = config->memory.recompute,
 						 .effort = config->memory.effort,
-						 .budget = budget };
+						 .budget = transient_budget(&limits, plan) };
 	if (!is_training(program) && out->request.strategy != STRATEGY_MIN)
 		out->request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation has to fit */
-	if (!st && out->request.strategy == STRATEGY_MANUAL)
+	if (out->request.strategy == STRATEGY_MANUAL)
 		st = graph_problem_keep(&program->graph, &out->graph_problem, &config->memory.keep, arena, &keep);
 	out->request.keep = keep;
 	return st;
@@ -155,13 +207,22 @@ static enum tarn_status plan_program_memory(struct program_plan *part, struct ho
 }
 
 /* The strategy's own smallest budget, what `auto` gets by with, and what else would help. */
-static enum tarn_status refuse_budget(const struct config *config, const struct plan *plan, uint64_t auto_bytes)
+static enum tarn_status refuse_budget(const struct config *config, const struct memory_limits *limits,
+				      const struct plan *plan, uint64_t auto_bytes)
 {
-	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "";
+	const struct device_overhead *overhead = &limits->overhead;
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[512] = "";
 	uint32_t batch = plan->program[0].batch;
 	size_t used = 0;
+	if (overhead->bytes)
+		used += (size_t)snprintf(
+			ways, sizeof ways,
+			", of which the device's context, code and handles take %llu and device.reserve "
+			"%llu",
+			(unsigned long long)overhead->bytes, (unsigned long long)overhead->reserve);
 	if (auto_bytes < plan->min_budget_bytes)
-		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
+		used += (size_t)snprintf(ways + used, sizeof ways - used,
+					 "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)auto_bytes, bytes_format(auto_bytes, other, sizeof other));
 	if (batch > 1)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
@@ -169,8 +230,8 @@ static enum tarn_status refuse_budget(const struct config *config, const struct 
 		TARN_EBUDGET,
 		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s is "
 		"%llu bytes (%s)%s",
-		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
-		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
+		config->budget_place, bytes_format(limits->budget, budget, sizeof budget),
+		(unsigned long long)limits->budget, strategy_name(config->memory.recompute),
 		(unsigned long long)plan->min_budget_bytes,
 		bytes_format(plan->min_budget_bytes, minimum, sizeof minimum), ways);
 }
@@ -186,32 +247,42 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 {
 	struct program_plan part[PLAN_MAX_PROGRAMS];
 	memset(part, 0, sizeof part);
-	uint64_t auto_bytes = plan->persistent_bytes;
+	uint64_t auto_bytes = 0;
 	bool refused = false;
-	plan->min_budget_bytes = plan->persistent_bytes;
+	struct memory_limits limits;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < plan->programs && !st; i++)
+		st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
+	if (!st)
+		st = find_limits(config, device, &limits);
+	if (st)
+		return st;
+	plan->budget_bytes = limits.arena;
+	report->overhead_bytes = limits.overhead.bytes;
+	report->reserve_bytes = device->ops->overhead ? limits.overhead.reserve : 0;
+	plan->min_budget_bytes = with_overhead(&limits, plan->persistent_bytes);
 	for (uint32_t i = 0; i < plan->programs; i++) {
-		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
+		/* Only now has the device what compiling every program took. */
+		part[i].question.request.budget = transient_budget(&limits, plan);
 		double start = cpu_clock_ms();
-		if (!st)
-			st = plan_program_memory(&part[i], arena);
+		st = plan_program_memory(&part[i], arena);
 		report->plan_ms += cpu_clock_ms() - start;
 		report->pack_ms += part[i].result.pack_ms;
 		if (st && st != TARN_EBUDGET)
 			return st;
 		refused = refused || st == TARN_EBUDGET;
-		uint64_t least = plan->persistent_bytes + part[i].result.min_budget;
-		uint64_t fixed = plan->persistent_bytes + part[i].result.height;
+		uint64_t least = with_overhead(&limits, plan->persistent_bytes + part[i].result.min_budget);
+		uint64_t fixed = with_overhead(&limits, plan->persistent_bytes + part[i].result.height);
 		auto_bytes = least > auto_bytes ? least : auto_bytes;
 		least = is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
 		plan->min_budget_bytes = least > plan->min_budget_bytes ? least : plan->min_budget_bytes;
 	}
-	if (refused || plan->min_budget_bytes > config->memory.budget)
-		return refuse_budget(config, plan, auto_bytes);
+	if (refused || plan->min_budget_bytes > limits.budget)
+		return refuse_budget(config, &limits, plan, auto_bytes);
 	double start = cpu_clock_ms();
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
-		enum tarn_status st =
-			assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
+		st = assemble_program(plan, &part[i].question.graph_problem, &part[i].result, arena, program);
 		if (!st)
 			st = certify_program(plan, &part[i].question.graph_problem, part[i].question.request.budget,
 					     arena, program);
@@ -222,6 +293,19 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
 	report->plan_ms += cpu_clock_ms() - start;
+	return TARN_OK;
+}
+
+/* The identity stands behind the driver's name, as in a plan file. */
+static enum tarn_status name_device(const struct device *device, struct host_arena *arena, struct plan *plan)
+{
+	const char *name = device->ops->name, *identity = device->identity ? device->identity : "";
+	size_t bytes = strlen(name) + 1;
+	char *text = host_arena_alloc(arena, bytes + strlen(identity) + 1, 1);
+	if (!text)
+		return TARN_ENOMEM;
+	plan->driver = strcpy(text, name);
+	plan->device = strcpy(text + bytes, identity);
 	return TARN_OK;
 }
 
@@ -240,10 +324,11 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 	if (st)
 		return st;
 	start = cpu_clock_ms();
-	plan->driver = device->ops->name;
+	st = name_device(device, arena, plan);
+	if (st)
+		return st;
 	plan->threads = device->ops->threads(device);
 	plan->alignment = (uint32_t)TARN_ALIGNMENT;
-	plan->budget_bytes = config->memory.budget;
 	plan->strategy = config->memory.recompute;
 	plan->config_lines = config_to_lines(config, arena);
 	if (!plan->config_lines)

@@ -261,6 +261,8 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 
 bool cuda_launch_supported(const struct graph *graph, uint32_t op)
 {
+	if (!launch_table[graph->op[op].kind])
+		return false;
 	switch (graph->op[op].kind) {
 	case OP_MATMUL:
 	case OP_CONV2D:

@@ -61,6 +61,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		*out = UINT64_MAX;
 		return TARN_OK;
 	}
+	if (budget && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
+		*out = BUDGET_AUTO;
+		return TARN_OK;
+	}
 	char shown[YAML_SHOWN];
 	if (node->kind == YAML_SCALAR && strchr(node->text, '%'))
 		return yaml_fail_value(node, "\"%s\" depends on the machine; write a size such as 24 MiB",
@@ -76,7 +80,7 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		return yaml_fail_value(node, "must be more than 0; write a size such as 24 MiB%s",
 				       budget ? ", or unlimited" : "");
 	bool bare = !node->text[strspn(node->text, "+0123456789 \t")];
-	if (!budget && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
+	if (!strcmp(key->path, "memory.workspace_cap") && bare && bytes && bytes < LEAST_BARE_WORKSPACE)
 		return yaml_fail_value(node,
 				       "%llu bytes are too few for any fast kernel; did you mean %llu MiB? "
 				       "(write %llu B if not)",

@@ -353,8 +353,10 @@ void sim_fault(const char *function, uint64_t nth, int code)
 static bool names(const char *fault, const char *function)
 {
 	size_t length = strlen(fault);
-	return length == 0 || (strncmp(fault, function, length) == 0 &&
-			       (function[length] == '\0' || strcmp(function + length, "_v2") == 0));
+	if (length == 0)
+		return strcmp(function, "kernel") != 0;
+	return strncmp(fault, function, length) == 0 &&
+	       (function[length] == '\0' || strcmp(function + length, "_v2") == 0);
 }
 
 int fault_of(const char *function)
@@ -387,18 +389,15 @@ int call_begin(const char *function, unsigned flags)
 	int code = fault_of(function);
 	if (code)
 		return sticks(code) ? stick(code) : code;
+	if (flags & CALL_NO_DEVICE)
+		return 0;
 	if (!sim->initialized && strcmp(function, "cuInit") != 0)
 		return SIM_CUDA_ERROR_NOT_INITIALIZED;
 	if (!(flags & CALL_NO_CONTEXT) && !sim->context_current)
 		return SIM_CUDA_ERROR_INVALID_CONTEXT;
-	if (flags & CALL_NOT_IN_CAPTURE) {
-		bool capturing = false;
-		for (const struct stream *stream = sim->streams; stream; stream = stream->next)
-			capturing = capturing || stream->capture;
-		if (capturing) {
-			capture_invalidate_all(function);
-			return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-		}
+	if (flags & CALL_NOT_IN_CAPTURE && is_capturing_any()) {
+		capture_invalidate_all(function);
+		return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	if (flags & CALL_ALLOCATES && sim->frozen)
 		note_failure("%s after the freeze", function);
@@ -413,8 +412,13 @@ int call_end(int error)
 
 int sim_library_call(const char *function)
 {
-	int error = call_begin(function, CALL_NO_CONTEXT);
+	int error = call_begin(function, CALL_NO_DEVICE);
 	return call_end(error);
+}
+
+bool sim_has_context(void)
+{
+	return simulator.context_current;
 }
 
 /* ---- The end ---- */

@@ -102,6 +102,8 @@ int cublasLtCreate(void **handle)
 {
 	struct object *object;
 	ENTER();
+	if (!sim_has_context())
+		return SIM_CUBLAS_STATUS_NOT_INITIALIZED;
 	if (!sim_hidden("cublasLtCreate", (int64_t)sim_setting("cublaslt")))
 		return SIM_CUBLAS_STATUS_ALLOC_FAILED;
 	return make(handle, OBJECT_HANDLE, &object);
@@ -405,9 +407,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 		operand_of(a, &product.a, SIM_READ),
 		operand_of(b, &product.b, SIM_READ),
 		operand_of(d, &product.d, reads_c && product.in_place ? SIM_READ | SIM_WRITE : SIM_WRITE),
-		{ .address = (uint64_t)(uintptr_t)workspace,
-		  .bytes = needed,
-		  .use = SIM_READ | SIM_WRITE | SIM_WORKSPACE },
+		{ .address = (uint64_t)(uintptr_t)workspace, .bytes = needed, .use = SIM_WORKSPACE },
 		operand_of(c, &product.c, SIM_READ)
 	};
 	uint32_t operands = reads_c && !product.in_place ? 5 : 4;

@@ -5,7 +5,7 @@
  * a run of the `tarn` program is controlled by the environment alone:
  *
  *   TARN_CUDASIM         settings as key=value, separated by commas (sizes take KiB, MiB, GiB); see sim_configure()
- *   TARN_CUDASIM_FAULT   NAME:N:CODE[,...]: the N-th call of NAME ("any": of all) fails with CODE; the name "kernel"
+ *   TARN_CUDASIM_FAULT   NAME:N:CODE[,...]: the N-th call of NAME ("any": of all) fails with CODE; the name "kernel", which "any" leaves out,
  *                        makes the N-th kernel executed fail, which is seen later, at the next call
  *   TARN_CUDASIM_REPORT  a file that gets counts and failures, one a line, when the process ends
  *
@@ -57,15 +57,23 @@ enum sim_count {
 SIM_EXPORT uint64_t sim_count(enum sim_count count);
 
 /*
- * Operands of the next command that is queued or captured: it may touch nothing else. use: SIM_READ, SIM_WRITE or both
- * (in place); SIM_WORKSPACE with both. What is only written is dead when the command starts.
+ * What a program tells the device of its own accord, if libcuda has these calls: the commands queued on the stream from
+ * here to the end of the operation may touch its operands and nothing else. use: SIM_READ, SIM_WRITE or both (in
+ * place); SIM_WORKSPACE alone for scratch; SIM_RAW to read what is there, dead or never written. An operand that is
+ * only written, and a workspace, hold nothing when the operation starts; a workspace holds nothing when it has ended.
+ * name: what failures are told with.
  */
 #define SIM_READ 1u
 #define SIM_WRITE 2u
 #define SIM_WORKSPACE 4u
-SIM_EXPORT void sim_allow(uint64_t address, uint64_t bytes, unsigned use);
-/* The name that failures of the next command carry, such as a plan step and its op. */
-SIM_EXPORT void sim_label(const char *label);
+#define SIM_RAW 8u
+struct sim_range {
+	uint64_t address;
+	uint64_t bytes;
+	unsigned use;
+};
+SIM_EXPORT int sim_operation_begin(void *stream, const char *name, const struct sim_range *range, uint32_t ranges);
+SIM_EXPORT int sim_operation_end(void *stream);
 /* In the order of the stream, these bytes are dead from here on. */
 SIM_EXPORT int sim_mark_dead(void *stream, uint64_t address, uint64_t bytes);
 
@@ -78,7 +86,7 @@ struct sim_operand {
 	uint8_t *data; /* filled before the function is called */
 };
 #define SIM_MAX_OPERANDS 8u
-#define SIM_MAX_CONTEXT_BYTES 512u
+#define SIM_MAX_CONTEXT_BYTES 1024u
 
 /*
  * Queues a host function as a command of the stream: at its turn the operands are checked like a kernel's, and
@@ -95,6 +103,8 @@ SIM_EXPORT uint64_t sim_setting(const char *key);
 SIM_EXPORT void sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Counts a call of a library and applies faults to it: 0, or the code to return. */
 SIM_EXPORT int sim_library_call(const char *function);
+/* Is a context current, as the libraries' handles need? */
+SIM_EXPORT bool sim_has_context(void);
 /* One more (or fewer) handle that the libraries hold; part of the leak report. */
 SIM_EXPORT void sim_library_handles(int more);
 

@@ -17,26 +17,6 @@ SIM_EXPORT int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t bytes);
 SIM_EXPORT int cuMemsetD8Async(uint64_t target, unsigned char value, size_t count, void *stream);
 SIM_EXPORT int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream);
 
-/* ---- Operands and labels of the next command ---- */
-
-void sim_allow(uint64_t address, uint64_t bytes, unsigned use)
-{
-	struct simulator *sim = &simulator;
-	pthread_mutex_lock(&sim->lock);
-	if (sim->ranges == MAX_RANGES)
-		note_failure("more than %u operands of one launch", MAX_RANGES);
-	else if (bytes)
-		sim->range[sim->ranges++] = (struct memory_range){ .address = address, .bytes = bytes, .use = use };
-	pthread_mutex_unlock(&sim->lock);
-}
-
-void sim_label(const char *label)
-{
-	pthread_mutex_lock(&simulator.lock);
-	snprintf(simulator.label, sizeof simulator.label, "%s", label);
-	pthread_mutex_unlock(&simulator.lock);
-}
-
 /* ---- Launches ---- */
 
 static const char *bad_shape(const struct function *function, const struct launch_shape *shape)
@@ -125,7 +105,7 @@ static int queue_transfer(struct stream *stream, enum command_kind kind, uint64_
 	command->bytes = bytes;
 	command->value = value;
 	command->value_bytes = value_bytes;
-	simulator.count[SIM_COPIES]++;
+	simulator.count[SIM_COPIES] += kind != COMMAND_DEAD;
 	return command_queue(stream, command);
 }
 
@@ -141,8 +121,7 @@ static int host_copy(struct stream *stream, enum command_kind kind, uint64_t tar
 {
 	bool pinned = bytes == 0 || is_pinned(host, bytes);
 	if (!pinned && stream->capture) {
-		note_failure("a copy with host memory that is not page-locked is recorded in a graph");
-		capture_invalidate_all("cuMemcpyAsync");
+		capture_invalidate_all("a copy with host memory that is not page-locked");
 		return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	int error = queue_transfer(stream, kind, target, source, bytes, 0, 0);
@@ -185,18 +164,104 @@ int cuMemsetD32Async(uint64_t target, unsigned value, size_t count, void *stream
 	CALL(0, queue_transfer(stream_of(stream), COMMAND_FILL, target, 0, 4 * count, value, 4));
 }
 
+/* ---- Operations: a group of commands with their operands ---- */
+
+/* What a program tells of its own accord is no call of the device: it is not counted, and no fault is planted there. */
+#define TELL(expression)                                                         \
+	do {                                                                     \
+		pthread_mutex_lock(&simulator.lock);                             \
+		int error_ = simulator.sticky ? simulator.sticky : (expression); \
+		pthread_mutex_unlock(&simulator.lock);                           \
+		return error_;                                                   \
+	} while (0)
+
 int sim_mark_dead(void *stream, uint64_t address, uint64_t bytes)
 {
-	CALL(0, queue_transfer(stream_of(stream), COMMAND_DEAD, address, 0, bytes, 0, 0));
+	TELL(queue_transfer(stream_of(stream), COMMAND_DEAD, address, 0, bytes, 0, 0));
+}
+
+static bool is_read_too(const struct sim_range *range, const struct sim_range *among, uint32_t ranges)
+{
+	for (uint32_t i = 0; i < ranges; i++)
+		if (among[i].use & SIM_READ && among[i].address < range->address + range->bytes &&
+		    range->address < among[i].address + among[i].bytes)
+			return true;
+	return false;
+}
+
+static int begin_operation(struct stream *stream, const char *name, const struct sim_range *range, uint32_t ranges)
+{
+	struct simulator *sim = &simulator;
+	int error = 0;
+	if (ranges > MAX_RANGES) {
+		note_failure("%s: more than %u operands", name, MAX_RANGES);
+		return SIM_CUDA_ERROR_INVALID_VALUE;
+	}
+	sim->ranges = 0;
+	snprintf(sim->label, sizeof sim->label, "%s", name);
+	for (uint32_t i = 0; i < ranges && !error; i++)
+		if (range[i].use & SIM_WORKSPACE ||
+		    (range[i].use == SIM_WRITE && !is_read_too(&range[i], range, ranges)))
+			error = queue_transfer(stream, COMMAND_DEAD, range[i].address, 0, range[i].bytes, 0, 0);
+	sim->workspaces = 0;
+	for (uint32_t i = 0; i < ranges; i++) {
+		bool workspace = range[i].use & SIM_WORKSPACE;
+		sim->range[i] = (struct memory_range){ .address = range[i].address,
+						       .bytes = range[i].bytes,
+						       .use = workspace ? MEMORY_READ | MEMORY_WRITE : range[i].use };
+		if (workspace)
+			sim->workspace[sim->workspaces++] = sim->range[i];
+	}
+	sim->ranges = ranges;
+	return error;
+}
+
+int sim_operation_begin(void *stream, const char *name, const struct sim_range *range, uint32_t ranges)
+{
+	TELL(begin_operation(stream_of(stream), name, range, ranges));
+}
+
+static int end_operation(struct stream *stream)
+{
+	struct simulator *sim = &simulator;
+	int error = 0;
+	sim->ranges = 0;
+	for (uint32_t i = 0; i < sim->workspaces && !error; i++)
+		error = queue_transfer(stream, COMMAND_DEAD, sim->workspace[i].address, 0, sim->workspace[i].bytes, 0,
+				       0);
+	sim->workspaces = 0;
+	sim->label[0] = '\0';
+	return error;
+}
+
+int sim_operation_end(void *stream)
+{
+	TELL(end_operation(stream_of(stream)));
 }
 
 /* ---- Functions of the libraries ---- */
+
+/* Libraries may write their result while they read; only the program could know an overlap to be harmless. */
+static bool results_overlap(const struct sim_operand *operand, uint32_t operands)
+{
+	for (uint32_t i = 0; i < operands; i++)
+		for (uint32_t k = 0; k < operands; k++)
+			if (i != k && operand[i].use != SIM_READ &&
+			    operand[i].address < operand[k].address + operand[k].bytes &&
+			    operand[k].address < operand[i].address + operand[i].bytes)
+				return true;
+	return false;
+}
 
 static int queue_host(struct stream *stream, const char *name, void (*function)(const void *, struct sim_operand *),
 		      const void *context, size_t context_bytes, const struct sim_operand *operand, uint32_t operands)
 {
 	if (operands > SIM_MAX_OPERANDS || context_bytes > SIM_MAX_CONTEXT_BYTES)
 		return SIM_CUDA_ERROR_INVALID_VALUE;
+	if (results_overlap(operand, operands)) {
+		note_failure("%s: the result or the workspace overlaps another operand", name);
+		return SIM_CUDA_ERROR_INVALID_VALUE;
+	}
 	struct command *command = command_new(stream, COMMAND_HOST);
 	if (!command)
 		return simulator.sticky ? simulator.sticky : SIM_CUDA_ERROR_LAUNCH_TIMEOUT;
@@ -361,8 +426,6 @@ int execute(struct command *command, uint32_t slot, uint32_t number, const struc
 					      .range = command->range,
 					      .ranges = command->ranges };
 	int error = 0;
-	if (!memory_begin(&sim->memory, &access, message, sizeof message))
-		return fail(command, SIM_CUDA_ERROR_ILLEGAL_ADDRESS, "operands", message);
 	switch (command->kind) {
 	case COMMAND_LAUNCH:
 		error = execute_launch(command, &access);
@@ -387,7 +450,5 @@ int execute(struct command *command, uint32_t slot, uint32_t number, const struc
 	case COMMAND_GRAPH:
 		break;
 	}
-	if (!error && !memory_end(&sim->memory, &access, message, sizeof message))
-		error = fail(command, SIM_CUDA_ERROR_ILLEGAL_ADDRESS, "operands", message);
 	return error;
 }

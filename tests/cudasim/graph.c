@@ -102,12 +102,20 @@ int capture_wait(struct stream *stream, struct event *event)
 	return 0;
 }
 
-void capture_invalidate_all(const char *function)
+void capture_invalidate_all(const char *what)
 {
-	note_failure("%s is called while a stream is captured", function);
+	note_failure("%s while a stream is captured", what);
 	for (struct stream *stream = simulator.streams; stream; stream = stream->next)
 		if (stream->capture)
 			stream->capture->invalid = true;
+}
+
+bool is_capturing_any(void)
+{
+	for (const struct stream *stream = simulator.streams; stream; stream = stream->next)
+		if (stream->capture)
+			return true;
+	return false;
 }
 
 static void free_graph(struct graph *graph)
@@ -167,11 +175,13 @@ int cuStreamIsCapturing(void *stream, int *status)
 
 /* ---- Graphs ---- */
 
+/* Deaths of buffers are no nodes that CUDA would know. */
 static uint32_t count_nodes(const struct graph *graph)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
-		n += graph->branch[i].nodes;
+		for (const struct node *node = graph->branch[i].first; node; node = node->next)
+			n += node->command.kind != COMMAND_DEAD;
 	return n;
 }
 
@@ -180,7 +190,8 @@ static int get_nodes(const struct graph *graph, void **nodes, size_t *count)
 	size_t room = nodes ? *count : 0, n = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
 		for (struct node *node = graph->branch[i].first; node && n < room; node = node->next)
-			nodes[n++] = node;
+			if (node->command.kind != COMMAND_DEAD)
+				nodes[n++] = node;
 	*count = nodes ? n : count_nodes(graph);
 	return 0;
 }
@@ -306,6 +317,18 @@ static uint32_t branch_slot(const struct command *launch, uint32_t branch)
 	return branch == 0 ? launch->stream : launch->graph->graph->branch[branch].slot;
 }
 
+/* A copy of the graph itself writes these host bytes: they may change under the copies that read them. */
+static bool writes_host(const struct graph *graph, const struct command *copy)
+{
+	for (uint32_t i = 0; i < graph->branches; i++)
+		for (const struct node *node = graph->branch[i].first; node; node = node->next)
+			if (node->command.kind == COMMAND_COPY_OUT &&
+			    node->command.target < copy->source + copy->bytes &&
+			    copy->source < node->command.target + node->command.bytes)
+				return true;
+	return false;
+}
+
 /* Gives the nodes their numbers; behind the graph its stream knows all of them to be complete. */
 void queue_graph(struct stream *stream, struct command *command)
 {
@@ -319,7 +342,7 @@ void queue_graph(struct stream *stream, struct command *command)
 	if (command->graph->in_flight++ == 0)
 		for (uint32_t i = 0; i < graph->branches; i++)
 			for (struct node *node = graph->branch[i].first; node; node = node->next)
-				if (node->command.kind == COMMAND_COPY_IN)
+				if (node->command.kind == COMMAND_COPY_IN && !writes_host(graph, &node->command))
 					note_source(&node->command);
 }
 
@@ -336,6 +359,14 @@ static int execute_node(const struct command *launch, struct node *node, uint32_
 	return execute(&node->command, branch_slot(launch, branch), launch->first_number[branch] + index + 1, &clock);
 }
 
+static uint32_t all_nodes(const struct graph *graph)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < graph->branches; i++)
+		n += graph->branch[i].nodes;
+	return n;
+}
+
 int execute_graph(struct command *command)
 {
 	struct graph *graph = command->graph->graph;
@@ -344,7 +375,7 @@ int execute_graph(struct command *command)
 	int error = 0;
 	for (uint32_t i = 0; i < graph->branches; i++)
 		next[i] = graph->branch[i].first;
-	for (uint32_t left = count_nodes(graph); left && !error; left--) {
+	for (uint32_t left = all_nodes(graph); left && !error; left--) {
 		uint32_t turn = simulator.config.seed ? (uint32_t)(random_draw() % graph->branches) : 0;
 		for (uint32_t i = 0; i < graph->branches; i++) {
 			uint32_t branch = (turn + i) % graph->branches;

@@ -183,13 +183,19 @@ static uint32_t granule_bits(uint64_t granule, uint64_t first, uint64_t last)
 	return (uint32_t)bits;
 }
 
+static bool is_raw(const struct memory_access *access)
+{
+	return access->ranges && access->range[0].use & MEMORY_RAW;
+}
+
 static bool read_range(struct memory_region *region, const struct memory_access *access, uint64_t first, uint64_t last,
 		       char *message, size_t message_bytes)
 {
+	bool needs_values = region->kind == MEMORY_DEVICE && !is_raw(access);
 	for (uint64_t i = first / MEMORY_GRANULE; i < granules(last); i++) {
 		struct memory_granule *granule = &region->granule[i];
 		uint32_t bits = granule_bits(i, first, last);
-		if (region->kind == MEMORY_DEVICE && (granule->valid & bits) != bits)
+		if (needs_values && (granule->valid & bits) != bits)
 			return refuse(message, message_bytes, "reads %s bytes at %#llx, byte %llu of allocation %llu",
 				      granule->dead & bits ? "dead" : "never written",
 				      (unsigned long long)(region->address + i * MEMORY_GRANULE),
@@ -276,33 +282,6 @@ bool memory_kill(struct memory *memory, uint64_t address, uint64_t bytes, char *
 		uint32_t bits = granule_bits(i, first, last);
 		granule->dead |= (uint8_t)(granule->valid & bits);
 		granule->valid &= (uint8_t)~bits;
-	}
-	return true;
-}
-
-bool memory_begin(struct memory *memory, const struct memory_access *access, char *message, size_t message_bytes)
-{
-	for (uint32_t i = 0; i < access->ranges; i++) {
-		const struct memory_range *range = &access->range[i];
-		bool shared = false; /* an in-place operand is named twice, once as input and once as output */
-		for (uint32_t j = 0; j < access->ranges; j++)
-			shared = shared || (j != i && access->range[j].use & MEMORY_READ &&
-					    access->range[j].address < range->address + range->bytes &&
-					    range->address < access->range[j].address + access->range[j].bytes);
-		if ((range->use == MEMORY_WRITE && !shared) || range->use & MEMORY_WORKSPACE)
-			if (range->bytes && !memory_kill(memory, range->address, range->bytes, message, message_bytes))
-				return false;
-	}
-	return true;
-}
-
-bool memory_end(struct memory *memory, const struct memory_access *access, char *message, size_t message_bytes)
-{
-	for (uint32_t i = 0; i < access->ranges; i++) {
-		const struct memory_range *range = &access->range[i];
-		if (range->use & MEMORY_WORKSPACE && range->bytes &&
-		    !memory_kill(memory, range->address, range->bytes, message, message_bytes))
-			return false;
 	}
 	return true;
 }

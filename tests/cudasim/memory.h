@@ -37,11 +37,7 @@ struct memory_clock {
 };
 void memory_clock_join(struct memory_clock *clock, const struct memory_clock *other);
 
-enum memory_use {
-	MEMORY_READ = 1,
-	MEMORY_WRITE = 2,     /* alone: what was there before counts as dead when the launch starts */
-	MEMORY_WORKSPACE = 4, /* with the two above: dead before and after */
-};
+enum memory_use { MEMORY_READ = 1, MEMORY_WRITE = 2, MEMORY_RAW = 8 /* read without asking for a value */ };
 
 struct memory_range {
 	uint64_t address;
@@ -103,10 +99,6 @@ uint8_t *memory_touch(struct memory *memory, const struct memory_access *access,
 		      uint32_t use, char *message, size_t message_bytes);
 /* Declares bytes dead. A range outside any live allocation is refused. */
 bool memory_kill(struct memory *memory, uint64_t address, uint64_t bytes, char *message, size_t message_bytes);
-/* Operands that are only written, and workspace, hold nothing when a launch starts; workspace nothing when it ends. */
-bool memory_begin(struct memory *memory, const struct memory_access *access, char *message, size_t message_bytes);
-bool memory_end(struct memory *memory, const struct memory_access *access, char *message, size_t message_bytes);
-
 /* Is an access of this earlier command certain to be over? */
 static inline bool memory_ordered(const struct memory_access *access, uint32_t command)
 {

@@ -134,7 +134,7 @@ static int get_function(void **out, struct module *module, const char *name)
 }
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-	CALL(CALL_NOT_IN_CAPTURE, get_function(function, module, name));
+	CALL(0, get_function(function, module, name));
 }
 
 /* Lazy loading: code and local memory arrive with the first use. */
@@ -143,6 +143,10 @@ int function_load(struct function *function)
 	struct simulator *sim = &simulator;
 	if (function->kernel->loaded)
 		return 0;
+	if (is_capturing_any()) { /* loading may wait for the whole device */
+		capture_invalidate_all("the first use of a kernel");
+		return SIM_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
 	uint64_t bytes = sim->config.function;
 	if (function->kernel->local_bytes > sim->stack_limit) {
 		uint64_t threads = sim->config.multiprocessors * 2048;

@@ -176,9 +176,11 @@ struct simulator {
 	struct module *modules;
 	struct graph *graphs;
 	struct graph_exec *executables;
-	/* For the next command. */
+	/* The operation that commands are queued for; no ranges: it may touch anything. */
 	struct memory_range range[MAX_RANGES];
 	uint32_t ranges;
+	struct memory_range workspace[MAX_RANGES];
+	uint32_t workspaces;
 	char label[LABEL_BYTES];
 	/* Accounting. */
 	struct fault fault[MAX_FAULTS];
@@ -200,6 +202,7 @@ extern struct simulator simulator;
 #define CALL_NO_CONTEXT 2u     /* needs no current context */
 #define CALL_NOT_IN_CAPTURE 4u /* ends a capture that is going on */
 #define CALL_ALLOCATES 8u      /* a failure after the freeze */
+#define CALL_NO_DEVICE 16u     /* a library's call that plans without a device */
 /* The code that a planted fault has for this call, or 0. */
 int fault_of(const char *function);
 int call_begin(const char *function, unsigned flags);
@@ -228,7 +231,7 @@ void *host_zeroed(size_t bytes);
 /* ---- stream.c ---- */
 
 struct stream *stream_of(void *handle); /* NULL: the default stream */
-/* A command for the stream with the operands and label that wait; executes others when the queue is full. */
+/* A command for the stream, as a part of the operation at hand; executes others when the queue is full. */
 struct command *command_new(struct stream *stream, enum command_kind kind);
 int command_queue(struct stream *stream, struct command *command);
 /* Executes until the stream (NULL: every stream) is empty. */
@@ -253,7 +256,9 @@ int capture_node(struct stream *stream, struct command *command);
 int capture_record(struct event *event, struct stream *stream);
 /* An event of a capture is waited for; the stream joins it. */
 int capture_wait(struct stream *stream, struct event *event);
-void capture_invalidate_all(const char *function);
+/* what: the call, or what it does, that no capture allows. */
+void capture_invalidate_all(const char *what);
+bool is_capturing_any(void);
 int execute_graph(struct command *command);
 void queue_graph(struct stream *stream, struct command *command);
 void graphs_clear(void);

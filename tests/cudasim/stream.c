@@ -60,10 +60,6 @@ struct command *command_new(struct stream *stream, enum command_kind kind)
 	memcpy(command->range, sim->range, sim->ranges * sizeof *sim->range);
 	memcpy(command->label, sim->label, sizeof command->label);
 	command->has_checksum = false;
-	if (kind != COMMAND_RECORD && kind != COMMAND_WAIT) {
-		sim->ranges = 0;
-		sim->label[0] = '\0';
-	}
 	return command;
 }
 

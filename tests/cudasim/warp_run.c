@@ -312,8 +312,12 @@ static void report_deadlock(struct block *block)
 		struct warp *warp = &block->machine->warp[w];
 		if (!warp->waiting)
 			continue;
-		uint32_t lane = (uint32_t)__builtin_ctz(warp->waiting);
-		warp_fail(warp, &block->kernel->code[warp->lane_next[lane]], lane, LAUNCH_FAILED,
+		uint32_t lane = (uint32_t)__builtin_ctz(warp->waiting), next = warp->lane_next[lane];
+		/* Lanes may have ended since; this says so. */
+		if (warp_converge(warp, &block->kernel->code[next], lanes_at(warp, warp->waiting, next)) ||
+		    block->error)
+			return;
+		warp_fail(warp, &block->kernel->code[next], lane, LAUNCH_FAILED,
 			  "waits for lanes of its warp that do not come (waiting %#x, at a barrier %#x, ended %#x)",
 			  warp->waiting, warp->blocked, warp->exited);
 		return;
