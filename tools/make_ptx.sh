@@ -45,6 +45,7 @@ lower_version() {
 	sed -e '/\.pragma "used_bytes_mask /d' -e 's/^\.version .*/.version 6.3/'
 }
 
+# nvcc puts a hash of the folder's path into the names of what is local to the file, and the text must not depend on it.
 compile() {
 	local target=$1 storage=$2
 	text=$(mktemp "$target.XXXXXX")
@@ -54,7 +55,7 @@ compile() {
 		echo "// sources: $(sources_sum)"
 		echo "// compiler: $(compiler_line)"
 		"$NVCC" -std=c++17 -arch=compute_75 -fmad=false -DKERNEL_STORAGE="$storage" -ptx $kernels/kernels.cu -o - |
-			lower_version
+			lower_version | sed 's/_INTERNAL_[0-9a-f]\{8\}_/_INTERNAL_/g'
 	} >"$text"
 	check "$text"
 	chmod 644 "$text"
