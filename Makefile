@@ -56,8 +56,8 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 # ---- Targets that need no configuration: they run before, or start another make that has one. ----
 defconfigs := $(notdir $(wildcard configs/*_defconfig))
 config-goals := menuconfig oldconfig olddefconfig savedefconfig $(defconfigs)
-outer-goals := $(config-goals) check check-slow golden train fuzz clean distclean help format check-format analyze \
-	       dependencies uninstall
+outer-goals := $(config-goals) check check-slow check-gpu golden train fuzz clean distclean help format check-format analyze \
+	       dependencies uninstall ptx
 goals := $(or $(MAKECMDGOALS),all)
 
 .PHONY: all $(config-goals) $(outer-goals)
@@ -91,12 +91,16 @@ savedefconfig:
 dependencies:
 	@tools/install_dependencies.sh
 
-check check-slow golden train: dependencies
+check check-slow check-gpu golden train: dependencies
 	@$(MAKE) $(jobs) run-$@
 
 fuzz:
 	@tools/install_dependencies.sh clang libclang-rt-14-dev libomp-dev
 	@$(MAKE) $(jobs) run-fuzz
+
+# The committed PTX text of the CUDA kernels; needs nvcc, which building does not.
+ptx:
+	@tools/make_ptx.sh
 
 clean:
 	rm -rf $(BUILD)
@@ -105,7 +109,7 @@ clean:
 distclean:
 	rm -rf $(sort build $(wildcard build-*) $(BUILD)) .config .config.old
 
-c-files = $(shell find runtime drivers models tests tools -name '*.[ch]')
+c-files = $(shell find runtime drivers models tests tools -name '*.[ch]' -o -name '*.cu')
 format:
 	$(CLANG_FORMAT) -i $(c-files)
 check-format:
@@ -135,10 +139,13 @@ help:
 	@echo 'Tests'
 	@echo "  check              runs the tests; TESTS='plan* config' a part, SAN=address,undefined with sanitizers"
 	@echo '  check-slow         runs them with the slow cases'
+	@echo '  check-gpu          runs what needs a GPU and writes $(BUILD)/check-gpu.json; ARGS=--simulated without one'
+	@echo '  cudasim            the simulated CUDA libraries that the tests of the CUDA driver use'
 	@echo '  golden             rewrites the golden files from what the program says now'
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'
 	@echo '  analyze            cppcheck'
+	@echo '  ptx                the PTX text of the CUDA kernels, with nvcc; it is committed, so that building needs no nvcc'
 	@echo '  docs               docs/config.md and docs/arena.svg from what the program says now'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
@@ -167,16 +174,17 @@ $(KCONFIG_CONFIG):
 
 include $(auto-conf)
 
-ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_NULL),)
+ifeq ($(CONFIG_DRIVER_CPU)$(CONFIG_DRIVER_CUDA)$(CONFIG_DRIVER_NULL),)
 ifneq ($(wildcard $(auto-conf)),)
-$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU or DRIVER_NULL)
+$(error $(KCONFIG_CONFIG) has no driver: choose DRIVER_CPU, DRIVER_CUDA or DRIVER_NULL)
 endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
 src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
-src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c)
+src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
+		 runtime/device_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
 		 runtime/exec runtime/data drivers))
 
@@ -185,13 +193,20 @@ src-$(CONFIG_PLANNER) += $(src-planner)
 src-$(CONFIG_YAML) += $(src-yaml)
 src-$(CONFIG_DRIVER_NULL) += $(wildcard drivers/null/*.c)
 src-$(CONFIG_DRIVER_CPU) += $(wildcard drivers/cpu/*.c)
+src-$(CONFIG_DRIVER_CUDA) += $(wildcard drivers/cuda/*.c)
 
 src-tool := $(if $(CONFIG_YAML),$(wildcard tools/*.c),$(filter-out tools/tarn_dag.c,$(wildcard tools/*.c)))
 src-bench := $(wildcard tools/bench/bench_*.c)
 src-fuzz := $(wildcard tests/fuzz/fuzz_*.c)
 src-test := $(wildcard tests/test_*.c tests/*/test_*.c)
 # Whatever tests share: tests/support/, and files beside the tests of a folder that are no tests themselves.
-src-support := $(filter-out $(src-test) tests/fuzz/%,$(wildcard tests/*/*.c))
+src-support := $(filter-out $(src-test) tests/fuzz/% tests/cudasim/%,$(wildcard tests/*/*.c))
+# The simulated libraries of CUDA: three shared objects that the CUDA driver opens instead of NVIDIA's.
+src-cudasim-cublaslt := $(wildcard tests/cudasim/cublaslt*.c)
+src-cudasim-cudnn := $(wildcard tests/cudasim/cudnn*.c)
+src-cudasim-cuda := $(filter-out $(src-cudasim-cublaslt) $(src-cudasim-cudnn) tests/cudasim/record_%,\
+		    $(wildcard tests/cudasim/*.c))
+src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn)
 
 # ---- Flags ----
 san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -205,12 +220,18 @@ flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idriver
 	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fopenmp-simd \
 	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
 user-flags := $(CPPFLAGS) $(CFLAGS)
+# Where the CUDA toolkit is, if anywhere; only checks of the tests need its headers.
+CUDA_HOME ?= /usr/local/cuda
 
 # One set of flags a group of objects, the compiler included, so that another one rebuilds.
 flags-lib := $(CC) $(flags) $(user-flags)
 flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno -fno-trapping-math $(user-flags)
 flags-tool := $(flags-lib)
-flags-test := $(CC) $(flags) -Itests $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
+flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
+# It runs where it is built, and its loops over 32 lanes are worth the widest instructions there are.
+flags-cudasim := $(CC) $(flags) -Itests -O3 -march=native -fopenmp-simd -fno-math-errno \
+		 $(addprefix -I,$(wildcard $(CUDA_HOME)/include)) $(user-flags)
 link = $(CC) $(san-flags) $(openmp-y) $(CFLAGS) -Wl,--as-needed $(LDFLAGS)
 test-libs = $(shell $(PKG_CONFIG) --libs check)
 
@@ -230,12 +251,14 @@ objects-cpu := $(call object,$(filter drivers/cpu/%,$(src-y)))
 objects-lib := $(call object,$(filter-out drivers/cpu/%,$(src-y)))
 objects-tool := $(call object,$(src-tool) $(src-bench))
 objects-test := $(call object,$(src-test) $(src-support))
+objects-cudasim := $(call object,$(src-cudasim))
 objects := $(objects-lib) $(objects-cpu)
 
-$(foreach group,lib cpu tool test,$(call remember,flags-$(group),$(flags-$(group))))
+$(foreach group,lib cpu tool test cudasim,$(call remember,flags-$(group),$(flags-$(group))))
 $(call remember,objects,$(sort $(objects)))
 $(call remember,objects-tool,$(src-tool))
 $(call remember,objects-support,$(src-support))
+$(call remember,objects-cudasim,$(src-cudasim))
 $(call remember,link,$(link) $(lib-y) $(wrap-flags))
 
 # ---- Objects ----
@@ -250,8 +273,13 @@ $(objects-tool): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-tool $(autoconf-h)
 	$(call compile,tool)
 $(objects-test): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-test $(autoconf-h)
 	$(call compile,test)
+$(objects-cudasim): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-cudasim $(autoconf-h)
+	$(call compile,cudasim)
 
--include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test))
+# The assembler reads the text, and the compiler's list of dependencies does not name it.
+$(call object,drivers/cuda/kernels_text.c): drivers/cuda/kernels/tarn_kernels.ptx
+
+-include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test) $(objects-cudasim))
 
 # ---- Libraries and the program ----
 internal := $(BUILD)/libtarn-internal.a
@@ -293,20 +321,33 @@ $(test-programs): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(support) $(internal
 	$(call say,LD,$@)mkdir -p $(@D); $(link) $(if $(filter $(wrapped-tests),$(@F)),$(wrap-flags)) -o $@ $< $(support) \
 		$(internal) $(test-libs) $(lib-y)
 
-.PHONY: tests run-check run-check-slow run-golden run-train
-tests: $(test-programs)
+# Named as NVIDIA's are; the two libraries find the device beside them.
+cudasim := $(addprefix $(BUILD)/cudasim/,libcuda.so.1 $(if $(src-cudasim-cublaslt),libcublasLt.so.13) \
+	   $(if $(src-cudasim-cudnn),libcudnn_graph.so.9))
+$(BUILD)/cudasim/libcuda.so.1: $(call object,$(src-cudasim-cuda))
+$(BUILD)/cudasim/libcublasLt.so.13: $(call object,$(src-cudasim-cublaslt)) $(BUILD)/cudasim/libcuda.so.1
+$(BUILD)/cudasim/libcudnn_graph.so.9: $(call object,$(src-cudasim-cudnn)) $(BUILD)/cudasim/libcuda.so.1
+$(cudasim): $(BUILD)/stamps/objects-cudasim $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) \
+		$(filter %libcuda.so.1,$(filter-out $@,$^)) -lm -lpthread
+
+.PHONY: tests cudasim run-check run-check-slow run-check-gpu run-golden run-train
+tests: $(test-programs) $(cudasim)
+cudasim: $(cudasim)
 
 # A test script that calls make gets the variables of this one, and not its job server, which it cannot reach.
 run-tests = MAKEFLAGS='$(MAKEOVERRIDES)' MFLAGS= BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' TESTS='$(TESTS)' \
 	    tools/run_tests.sh $(test-programs) $(test-scripts)
 ifeq ($(CONFIG_PLANNER),)
-run-check run-check-slow run-golden:
+run-check run-check-slow run-check-gpu run-golden:
 	@echo "The tests plan before they run, and $(KCONFIG_CONFIG) leaves the planner out: choose PLANNER." >&2; exit 1
 else
 run-check: all tests
 	@$(run-tests)
 run-check-slow: all tests
 	@TARN_TEST_SLOW=1 TEST_TIMEOUT=3600 $(run-tests)
+run-check-gpu: all tests
+	@$(PYTHON) tools/check_gpu.py $(BUILD) $(ARGS)
 run-golden: TESTS := golden*
 run-golden: all tests
 	@TARN_GOLDEN_UPDATE=1 $(run-tests)

@@ -7,6 +7,9 @@
 #ifdef CONFIG_DRIVER_CPU
 extern const struct driver_ops cpu_driver;
 #endif
+#ifdef CONFIG_DRIVER_CUDA
+extern const struct driver_ops cuda_driver;
+#endif
 #ifdef CONFIG_DRIVER_NULL
 extern const struct driver_ops null_driver;
 #endif
@@ -14,6 +17,9 @@ extern const struct driver_ops null_driver;
 const struct driver_ops *const driver_table[] = {
 #ifdef CONFIG_DRIVER_CPU
 	&cpu_driver,
+#endif
+#ifdef CONFIG_DRIVER_CUDA
+	&cuda_driver,
 #endif
 #ifdef CONFIG_DRIVER_NULL
 	&null_driver,

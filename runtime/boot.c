@@ -93,6 +93,56 @@ static bool is_training(const struct program *program)
 	return program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
 }
 
+/* What the budget leaves for the arena; on a device without memory of its own all of it. */
+struct memory_limits {
+	struct device_overhead overhead;
+	uint64_t budget; /* of everything; UINT64_MAX: none */
+	uint64_t arena;  /* of the arena alone */
+};
+
+/* `auto` leaves so much of a device's memory to what cannot be foreseen, such as another process that grows a little.
+ */
+#define AUTO_MARGIN(free_bytes) ((free_bytes) / 64)
+
+/* The budget that an arena of so many bytes takes. */
+static uint64_t with_overhead(const struct memory_limits *limits, uint64_t arena_bytes)
+{
+	const struct device_overhead *overhead = &limits->overhead;
+	return overhead->bytes + overhead->reserve + arena_bytes;
+}
+
+/* After the last compile: libraries have loaded what choosing kernels needs. */
+static enum tarn_status find_limits(const struct config *config, struct device *device, struct memory_limits *limits)
+{
+	struct device_overhead *overhead = &limits->overhead;
+	*overhead = (struct device_overhead){ .free_bytes = UINT64_MAX };
+	enum tarn_status st = device->ops->overhead ? device->ops->overhead(device, overhead) : TARN_OK;
+	if (st)
+		return st;
+	limits->budget = config->memory.budget;
+	if (limits->budget == BUDGET_AUTO && overhead->free_bytes == UINT64_MAX)
+		return tarn_fail(TARN_EINVAL,
+				 "%smemory.budget: auto asks a device with memory of its own what it has free, and the "
+				 "%s driver has none; write a size such as 24 MiB, or unlimited",
+				 config->budget_place, device->ops->name);
+	if (limits->budget == BUDGET_AUTO)
+		limits->budget = overhead->bytes + overhead->free_bytes - AUTO_MARGIN(overhead->free_bytes);
+	limits->arena = limits->budget;
+	if (limits->budget == UINT64_MAX)
+		return TARN_OK;
+	uint64_t beside = overhead->bytes + overhead->reserve;
+	limits->arena = limits->budget > beside ? limits->budget - beside : 0;
+	return TARN_OK;
+}
+
+/* What is left for the transient tensors of a program. */
+static uint64_t transient_budget(const struct memory_limits *limits, const struct plan *plan)
+{
+	if (limits->arena == UINT64_MAX)
+		return UINT64_MAX;
+	return limits->arena > plan->persistent_bytes ? limits->arena - plan->persistent_bytes : 0;
+}
+
 /* Without places that outputs may take over. */
 static enum tarn_status forbid_in_place(struct problem *problem, struct host_arena *arena)
 {
@@ -112,7 +162,7 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 	struct cost_table costs = { 0 };
 	struct kernel_info *info;
 	uint8_t *keep = NULL;
-	uint64_t budget = config->memory.budget;
+	struct memory_limits limits;
 	enum tarn_status st = TARN_OK;
 	if (config->costs[0])
 		st = cost_table_load(config->costs, device->ops->name, device->ops->threads(device), arena, &costs);
@@ -124,15 +174,17 @@ enum tarn_status boot_question(const struct config *config, const struct plan *p
 	out->problem = out->graph_problem.problem;
 	if (!st && !config->memory.in_place)
 		st = forbid_in_place(&out->problem, arena);
-	if (budget != UINT64_MAX)
-		budget = budget > plan->persistent_bytes ? budget - plan->persistent_bytes : 0;
+	if (!st)
+		st = find_limits(config, device, &limits);
+	if (st)
+		return st;
 	out->request = (struct planner_request){ .problem = &out->problem,
 						 .strategy = config->memory.recompute,
 						 .effort = config->memory.effort,
-						 .budget = budget };
+						 .budget = transient_budget(&limits, plan) };
 	if (!is_training(program) && out->request.strategy != STRATEGY_MIN)
 		out->request.strategy = STRATEGY_AUTO; /* the strategies are about training; evaluation has to fit */
-	if (!st && out->request.strategy == STRATEGY_MANUAL)
+	if (out->request.strategy == STRATEGY_MANUAL)
 		st = graph_problem_keep(&program->graph, &out->graph_problem, &config->memory.keep, arena, &keep);
 	out->request.keep = keep;
 	return st;
@@ -178,43 +230,23 @@ static enum tarn_status plan_program_memory(const struct config *config, const s
 	return st;
 }
 
-static enum tarn_status plan_memory(const struct config *config, struct device *device, struct host_arena *arena,
-				    struct plan *plan, struct plan_report *report)
+/* Asks about every program first: only then has the device all that compiling took. */
+static enum tarn_status ask_questions(const struct config *config, struct device *device, struct host_arena *arena,
+				      struct plan *plan, struct program_plan *part, struct memory_limits *limits)
 {
-	struct program_plan part[PLAN_MAX_PROGRAMS];
-	memset(part, 0, sizeof part);
-	uint64_t auto_bytes = plan->persistent_bytes, needed = plan->persistent_bytes;
-	bool refused = false;
-	uint32_t largest = 0;
-	plan->min_budget_bytes = plan->persistent_bytes;
-	for (uint32_t i = 0; i < plan->programs; i++) {
-		enum tarn_status st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
-		double start = cpu_clock_ms();
-		if (!st)
-			st = plan_program_memory(config, device, arena, &part[i]);
-		report->plan_ms += cpu_clock_ms() - start;
-		report->pack_ms += part[i].result.pack_ms;
-		if (st && st != TARN_EBUDGET)
-			return st;
-		refused = refused || st == TARN_EBUDGET;
-		uint64_t least = plan->persistent_bytes + part[i].result.min_budget;
-		uint64_t fixed = plan->persistent_bytes + part[i].result.height;
-		auto_bytes = least > auto_bytes ? least : auto_bytes;
-		least = boot_is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
-		if (least > plan->min_budget_bytes) {
-			plan->min_budget_bytes = least;
-			largest = i;
-		}
-		/* The figures of a plan are without offload; what is asked for here may be less with it. */
-		if (part[i].offload.min_budget < least - plan->persistent_bytes)
-			least = plan->persistent_bytes + part[i].offload.min_budget;
-		needed = least > needed ? least : needed;
-	}
-	if (refused || needed > config->memory.budget) {
-		const struct boot_shortfall shortfall = { largest, &part[largest].question, needed, auto_bytes };
-		return boot_refuse_budget(config, plan, &shortfall, arena);
-	}
-	double start = cpu_clock_ms();
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < plan->programs && !st; i++)
+		st = boot_question(config, plan, &plan->program[i], device, arena, &part[i].question);
+	if (!st)
+		st = find_limits(config, device, limits);
+	for (uint32_t i = 0; i < plan->programs && !st; i++)
+		part[i].question.request.budget = transient_budget(limits, plan);
+	return st;
+}
+
+static enum tarn_status assemble_plan(const struct config *config, struct host_arena *arena, struct plan *plan,
+				      const struct program_plan *part)
+{
 	for (uint32_t i = 0; i < plan->programs; i++) {
 		struct program *program = &plan->program[i];
 		/* No bound that a budget gives holds for plans with copies. */
@@ -229,10 +261,71 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 			plan->arena_bytes = program->height_bytes;
 		if (part[i].offload.host_bytes > plan->host_bytes)
 			plan->host_bytes = part[i].offload.host_bytes;
-		report->fell_back = report->fell_back || part[i].result.fell_back;
 	}
+	return TARN_OK;
+}
+
+static enum tarn_status plan_memory(const struct config *config, struct device *device, struct host_arena *arena,
+				    struct plan *plan, struct plan_report *report)
+{
+	struct program_plan part[PLAN_MAX_PROGRAMS];
+	struct memory_limits limits;
+	memset(part, 0, sizeof part);
+	bool refused = false;
+	enum tarn_status st = ask_questions(config, device, arena, plan, part, &limits);
+	if (st)
+		return st;
+	plan->budget_bytes = limits.arena;
+	report->overhead_bytes = limits.overhead.bytes;
+	report->reserve_bytes = device->ops->overhead ? limits.overhead.reserve : 0;
+	plan->min_budget_bytes = with_overhead(&limits, plan->persistent_bytes);
+	struct boot_shortfall shortfall = { .overhead = &limits.overhead,
+					    .budget = limits.budget,
+					    .needed = plan->min_budget_bytes,
+					    .auto_bytes = plan->min_budget_bytes,
+					    .question = &part[0].question };
+	for (uint32_t i = 0; i < plan->programs; i++) {
+		double start = cpu_clock_ms();
+		st = plan_program_memory(config, device, arena, &part[i]);
+		report->plan_ms += cpu_clock_ms() - start;
+		report->pack_ms += part[i].result.pack_ms;
+		report->fell_back = report->fell_back || part[i].result.fell_back;
+		if (st && st != TARN_EBUDGET)
+			return st;
+		refused = refused || st == TARN_EBUDGET;
+		uint64_t least = with_overhead(&limits, plan->persistent_bytes + part[i].result.min_budget);
+		uint64_t fixed = with_overhead(&limits, plan->persistent_bytes + part[i].result.height);
+		shortfall.auto_bytes = least > shortfall.auto_bytes ? least : shortfall.auto_bytes;
+		least = boot_is_flexible(config) || !is_training(&plan->program[i]) ? least : fixed;
+		if (least > plan->min_budget_bytes) {
+			plan->min_budget_bytes = least;
+			shortfall.program = i;
+			shortfall.question = &part[i].question;
+		}
+		/* The figures of a plan are without offload; what is asked for here may be less with it. */
+		if (part[i].offload.min_budget < least - with_overhead(&limits, plan->persistent_bytes))
+			least = with_overhead(&limits, plan->persistent_bytes + part[i].offload.min_budget);
+		shortfall.needed = least > shortfall.needed ? least : shortfall.needed;
+	}
+	if (refused || shortfall.needed > limits.budget)
+		return boot_refuse_budget(config, plan, &shortfall, arena);
+	double start = cpu_clock_ms();
+	st = assemble_plan(config, arena, plan, part);
 	plan->copy_bandwidth = plan->host_bytes ? copy_bandwidth(config, device) : 0;
 	report->plan_ms += cpu_clock_ms() - start;
+	return st;
+}
+
+/* The identity stands behind the driver's name, as in a plan file. */
+static enum tarn_status name_device(const struct device *device, struct host_arena *arena, struct plan *plan)
+{
+	const char *name = device->ops->name, *identity = device->identity ? device->identity : "";
+	size_t bytes = strlen(name) + 1;
+	char *text = host_arena_alloc(arena, bytes + strlen(identity) + 1, 1);
+	if (!text)
+		return TARN_ENOMEM;
+	plan->driver = strcpy(text, name);
+	plan->device = strcpy(text + bytes, identity);
 	return TARN_OK;
 }
 
@@ -251,10 +344,11 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 	if (st)
 		return st;
 	start = cpu_clock_ms();
-	plan->driver = device->ops->name;
+	st = name_device(device, arena, plan);
+	if (st)
+		return st;
 	plan->threads = device->ops->threads(device);
 	plan->alignment = (uint32_t)TARN_ALIGNMENT;
-	plan->budget_bytes = config->memory.budget;
 	plan->strategy = config->memory.recompute;
 	plan->config_lines = config_to_lines(config, arena);
 	if (!plan->config_lines)

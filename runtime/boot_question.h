@@ -27,10 +27,12 @@ static inline bool boot_is_flexible(const struct config *config)
 	return config->memory.recompute == STRATEGY_AUTO || config->memory.recompute == STRATEGY_MIN;
 }
 
-/* Bytes with the persistent part. */
+/* Bytes with the persistent part and what the device holds beside the arena. */
 struct boot_shortfall {
 	uint32_t program; /* that needs plan->min_budget_bytes */
 	struct boot_question *question;
+	const struct device_overhead *overhead;
+	uint64_t budget;     /* of everything that the device holds */
 	uint64_t needed;     /* the smallest budget, with offload where that is asked for */
 	uint64_t auto_bytes; /* what `auto` gets by with, without offload */
 };

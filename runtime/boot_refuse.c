@@ -35,14 +35,21 @@ static void describe_least(struct plan *plan, uint32_t index, struct boot_questi
 enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan,
 				    const struct boot_shortfall *shortfall, struct host_arena *arena)
 {
-	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[256] = "", largest[SENTENCE] = "";
+	char minimum[BYTES_TEXT], budget[BYTES_TEXT], other[BYTES_TEXT], ways[512] = "", largest[SENTENCE] = "";
 	uint32_t batch = plan->program[0].batch;
 	size_t used = 0;
 	/* With offload the peak is another one. */
 	if (!config->memory.offload)
 		describe_least(plan, shortfall->program, shortfall->question, arena, largest);
+	if (shortfall->overhead->bytes)
+		used += (size_t)snprintf(
+			ways, sizeof ways,
+			", of which the device's context, code and handles take %llu and device.reserve %llu",
+			(unsigned long long)shortfall->overhead->bytes,
+			(unsigned long long)shortfall->overhead->reserve);
 	if (shortfall->auto_bytes < shortfall->needed)
-		used += (size_t)snprintf(ways, sizeof ways, "; memory.recompute: auto gets by with %llu bytes (%s)",
+		used += (size_t)snprintf(ways + used, sizeof ways - used,
+					 "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)shortfall->auto_bytes,
 					 bytes_format(shortfall->auto_bytes, other, sizeof other));
 	if (batch > 1)
@@ -51,8 +58,8 @@ enum tarn_status boot_refuse_budget(const struct config *config, struct plan *pl
 		TARN_EBUDGET,
 		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s%s is "
 		"%llu bytes (%s)%s%s%s",
-		config->budget_place, bytes_format(config->memory.budget, budget, sizeof budget),
-		(unsigned long long)config->memory.budget, strategy_name(config->memory.recompute),
+		config->budget_place, bytes_format(shortfall->budget, budget, sizeof budget),
+		(unsigned long long)shortfall->budget, strategy_name(config->memory.recompute),
 		config->memory.offload ? " and memory.offload: true" : "", (unsigned long long)shortfall->needed,
 		bytes_format(shortfall->needed, minimum, sizeof minimum), largest[0] ? "; with that, " : "", largest,
 		ways);

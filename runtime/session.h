@@ -24,6 +24,7 @@ struct tarn_session {
 	struct plan_curve curve; /* after tarn_plan_curve */
 	struct device device;
 	struct executor executor;
+	const char *unrecorded; /* why steps are launched op by op, "" when they are not or need not be */
 	struct dataset train, test;
 	struct feed *train_feed, *test_feed;
 	struct snapshot *snapshot;

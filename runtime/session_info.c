@@ -70,11 +70,19 @@ enum tarn_status tarn_write_tensor(struct tarn_session *session, const char *nam
 	return st ? st : exec_write(&session->executor, name, source, bytes);
 }
 
+/* The arena's budget, and what the device holds beside the arena. */
+static uint64_t total_budget(const struct plan *plan, const struct plan_report *report)
+{
+	if (plan->budget_bytes == UINT64_MAX)
+		return UINT64_MAX;
+	return plan->budget_bytes + report->overhead_bytes + report->reserve_bytes;
+}
+
 enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_plan_info *info)
 {
 	const struct plan *plan = &session->plan;
 	const struct plan_report *report = &session->report;
-	*info = (struct tarn_plan_info){ .budget_bytes = plan->budget_bytes,
+	*info = (struct tarn_plan_info){ .budget_bytes = total_budget(plan, report),
 					 .peak_bytes = report->peak_bytes,
 					 .arena_bytes = plan->arena_bytes,
 					 .persistent_bytes = plan->persistent_bytes,
@@ -102,6 +110,9 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .name = session->config.name,
 					 .snapshot = session_computes(session) ? session->config.train.snapshot : "",
 					 .costs = session->config.costs,
+					 .overhead_bytes = report->overhead_bytes,
+					 .reserve_bytes = report->reserve_bytes,
+					 .device = plan->device ? plan->device : "",
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
@@ -196,6 +207,24 @@ enum tarn_status tarn_plan_dump_dag(struct tarn_session *session, const char *pa
 uint64_t tarn_arena_touched_bytes(struct tarn_session *session)
 {
 	return session->plan_only ? 0 : session->device.ops->touched_bytes(&session->device);
+}
+
+void tarn_device_ledger(const struct tarn_session *session, struct tarn_ledger *out)
+{
+	struct device_ledger ledger = { .lines = 0 };
+	const struct driver_ops *ops = session->device.ops;
+	_Static_assert(sizeof out->line / sizeof *out->line == DEVICE_LEDGER_LINES, "a line for each of the device's");
+	if (ops && ops->ledger && !session->plan_only)
+		ops->ledger(&session->device, &ledger);
+	*out = (struct tarn_ledger){ .lines = ledger.lines,
+				     .rounding_bytes = ledger.rounding_bytes,
+				     .total_bytes = ledger.total_bytes,
+				     .recorded = session->executor.replay[0] != NULL,
+				     .unrecorded = session->unrecorded ? session->unrecorded : "" };
+	for (uint32_t i = 0; i < ledger.lines; i++) {
+		out->line[i].name = ledger.line[i].name;
+		out->line[i].bytes = ledger.line[i].bytes;
+	}
 }
 
 enum tarn_status tarn_calibrate(struct tarn_session *session, const char *path, struct tarn_calibration *calibration)

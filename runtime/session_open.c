@@ -7,6 +7,9 @@
 #ifdef CONFIG_PLANNER
 #include "boot.h"
 #endif
+#ifdef CONFIG_YAML
+#include "device_file.h"
+#endif
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,18 +60,55 @@ static enum tarn_status load_plan(struct tarn_session *session, const struct tar
 	return TARN_OK;
 }
 
-static enum tarn_status open_device(struct tarn_session *session, const char *driver, uint32_t threads)
+static enum tarn_status open_device(struct tarn_session *session, const char *driver, uint32_t threads,
+				    const struct device_description *description)
 {
 	const struct driver_ops *ops = driver_find(driver);
 	if (!ops)
 		return TARN_EUNSUPPORTED;
-	struct device_options options = { .threads = threads, .workspace_cap = session->config.memory.workspace_cap };
+	struct device_options options = { .threads = threads,
+					  .workspace_cap = session->config.memory.workspace_cap,
+					  .reserve_bytes = session->config.reserve,
+					  .tf32 = session->config.tf32,
+					  .description = description };
 	session->device = (struct device){ .ops = ops, .host = &session->arena };
-	enum tarn_status st = ops->probe();
+	enum tarn_status st = description ? TARN_OK : ops->probe();
 	return st ? st : ops->open(&session->device, &options);
 }
 
+/* Kernels were chosen, and workspaces sized, for one device and the libraries it had. */
+static enum tarn_status check_device(const struct tarn_session *session, const char *path)
+{
+	const char *wanted = session->plan.device ? session->plan.device : "";
+	const char *here = session->device.identity ? session->device.identity : "";
+	if (!strcmp(wanted, here))
+		return TARN_OK;
+	return tarn_fail(TARN_EUNSUPPORTED, "plan %s was made for \"%s\", here is \"%s\": make the plan again here",
+			 path, wanted, here);
+}
+
 #ifdef CONFIG_PLANNER
+/* The device of this machine, or the described one, which is always planned for by the cuda driver. */
+static enum tarn_status open_planning_device(struct tarn_session *session, const struct tarn_options *options)
+{
+	const struct config *config = &session->config;
+	if (!options->device_path)
+		return open_device(session, config_driver_name(config->driver), config->train.threads, NULL);
+	if (!options->plan_only)
+		return tarn_fail(TARN_EINVAL,
+				 "%s describes a device that is not here: it can be planned for, not run on",
+				 options->device_path);
+	struct device_description *description = HOST_NEW(&session->arena, struct device_description);
+	if (!description)
+		return TARN_ENOMEM;
+#ifdef CONFIG_YAML
+	enum tarn_status st = device_file_load(options->device_path, &session->arena, description);
+#else
+	enum tarn_status st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no files of devices (CONFIG_YAML is off)");
+#endif
+	return st ? st : open_device(session, "cuda", config->train.threads, description);
+}
+
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	struct config *config = &session->config;
@@ -84,7 +124,7 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
 #endif
 	if (!st)
-		st = open_device(session, config_driver_name(config->driver), config->train.threads);
+		st = open_planning_device(session, options);
 	if (!st)
 		st = boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
 	return st;
@@ -223,7 +263,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = open_data(session);
 	if (!st)
-		st = exec_rehearse(&session->executor);
+		st = exec_rehearse(&session->executor, config->graph, arena, &session->unrecorded);
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
@@ -237,6 +277,11 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		return st;
 	count_steps(session);
 	st = open_feeds(session);
+	if (!st && session->device.ops->freeze) {
+		/* What auto took from a device that had it free is not held against it. */
+		bool limited = config->memory.budget != BUDGET_AUTO;
+		st = session->device.ops->freeze(&session->device, limited ? config->memory.budget : UINT64_MAX);
+	}
 	if (st)
 		return st;
 	lockdown_prepare_heap(HEAP_RESERVE_BYTES);
@@ -259,7 +304,9 @@ enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_sessi
 	if (options->plan_path) {
 		st = load_plan(session, options);
 		if (!st && !options->plan_only)
-			st = open_device(session, session->plan.driver, session->plan.threads);
+			st = open_device(session, session->plan.driver, session->plan.threads, NULL);
+		if (!st && !options->plan_only)
+			st = check_device(session, options->plan_path);
 	} else {
 		st = make_plan(session, options);
 	}

@@ -45,6 +45,7 @@ struct tarn_options {
 	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
 	const volatile int *stop; /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
 	bool poison;    /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
+	const char *device_path; /* with plan_only: plan for the device that this file describes (device_file.h) */
 	bool plan_only; /* stop after verification: no data, no arena; only the tarn_plan_* calls work */
 };
 
@@ -68,6 +69,9 @@ struct tarn_plan_info {
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */
 	uint64_t total_steps, resumed_steps; /* of the whole run; done before this session. 0 with plan_only */
+	/* Where the device holds more than the arena: measured (or described) at planning, and kept free for later. */
+	uint64_t overhead_bytes, reserve_bytes;
+	const char *device; /* device and library versions that the plan was made for; "" where they do not matter */
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
 
@@ -141,6 +145,20 @@ TARN_API void tarn_plan_print(const struct tarn_session *session, FILE *out);
 
 /* Measured: one past the highest byte of the arena ever written. */
 TARN_API uint64_t tarn_arena_touched_bytes(struct tarn_session *session);
+
+/* Where the bytes of a device with memory of its own are, measured stage by stage at boot. */
+struct tarn_ledger {
+	uint32_t lines; /* 0: the arena is all there is */
+	struct {
+		const char *name; /* "context", "arena" ... */
+		uint64_t bytes;
+	} line[12];
+	uint64_t rounding_bytes; /* in the arena's line: devices hand memory out in pieces of megabytes */
+	uint64_t total_bytes;    /* without the rounding: what memory.budget bounds */
+	bool recorded;           /* steps are recorded, and replayed with one call */
+	const char *unrecorded;  /* why not, where that was refused; else "" */
+};
+TARN_API void tarn_device_ledger(const struct tarn_session *session, struct tarn_ledger *ledger);
 
 struct tarn_calibration {
 	uint32_t distinct_ops;

@@ -23,6 +23,7 @@ enum tarn_status {
 	TARN_ENOMEM = 9,        /* the host has no memory left */
 	TARN_EDATA = 10,        /* the data contradict the configuration (label out of range, shape mismatch) */
 	TARN_EDIVERGED = 11,    /* the loss or a weight is not finite */
+	TARN_EDEVICE = 12,      /* the device or one of its libraries failed; what is on disk is whole */
 	TARN_EINTERRUPTED = 130 /* stopped by the user after a complete snapshot */
 };
 

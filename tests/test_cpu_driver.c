@@ -18,7 +18,7 @@ static struct device device;
 
 static void setup(void)
 {
-	const struct device_options options = { 2, UINT64_MAX };
+	const struct device_options options = { .threads = 2, .workspace_cap = UINT64_MAX };
 	host_arena_init(&host);
 	cpu = driver_find("cpu");
 	ck_assert_ptr_nonnull(cpu);
@@ -157,7 +157,8 @@ END_TEST
 START_TEST(threads_are_resolved)
 {
 	struct device other = { .ops = cpu, .host = &host };
-	const struct device_options all = { 0, UINT64_MAX }, many = { 5000, UINT64_MAX };
+	const struct device_options all = { .threads = 0, .workspace_cap = UINT64_MAX },
+				    many = { .threads = 5000, .workspace_cap = UINT64_MAX };
 	ck_assert_uint_eq(cpu->threads(&device), 2);
 	ck_assert_ok(cpu->open(&other, &all));
 	ck_assert_uint_ge(cpu->threads(&other), 1);
@@ -243,7 +244,7 @@ END_TEST
 START_TEST(host_memory_runs_out)
 {
 	struct device failing = { .ops = cpu, .host = &host };
-	const struct device_options device_options = { 2, UINT64_MAX };
+	const struct device_options device_options = { .threads = 2, .workspace_cap = UINT64_MAX };
 	uint32_t op[2] = { conv_op("conv", 16), add_op("add", 64) };
 	const uint64_t offset[3] = { 0, 65536, 131072 };
 	bool complete = false;

@@ -77,7 +77,7 @@ static void build_graph(const char *model, uint32_t batch, struct graph *graph)
 
 static void build_problem(const char *model, uint32_t batch, struct graph_problem *out)
 {
-	const struct device_options options = { 2, UINT64_MAX };
+	const struct device_options options = { .threads = 2, .workspace_cap = UINT64_MAX };
 	struct device device = { .ops = driver_find("cpu"), .host = &arena };
 	struct graph graph;
 	struct kernel *kernel;

@@ -95,7 +95,8 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
 			{ "--svg", ARGUMENT_SHOW, &arguments->svg },
-			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag } };
+			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },
+			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };
 	const char *value;
 	for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
 		if (!(set & options[k].set))

@@ -25,7 +25,8 @@ enum argument_set {
 	ARGUMENT_OUTPUT = 8,           /* -o FILE */
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
-	ARGUMENT_SHOW = 64             /* --svg FILE, --dump-dag FILE, --print, --explain */
+	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain */
+	ARGUMENT_DEVICE = 128          /* --device FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */

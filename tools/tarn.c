@@ -20,8 +20,9 @@ static const struct {
 #ifdef CONFIG_PLANNER
 	{ "plan",
 	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--svg FILE.svg] [--print]\n"
-	  "            [--dump-dag FILE.json]",
+	  "            [--dump-dag FILE.json] [--device DEVICE.json]",
 	  "Plans a run and says what it will need.\n"
+	  "  --device FILE  plans for a GPU that is not here, described in FILE (configs/devices has some)\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
 	  "  --explain    says why: what is in memory at the peak, kept, computed again, in place, and what other "
 	  "budgets\n"
@@ -91,7 +92,7 @@ static const struct {
 	  "  --test-share PERCENT  how large that part is; default 10\n" },
 	{ "verify", "tarn verify FILE.plan [--json]",
 	  "Replays a plan symbolically; refuses it with the first violation.\n" },
-	{ "info", "tarn info", "What this build can do and what this machine has.\n" },
+	{ "info", "tarn info [--json]", "What this build can do and what this machine has.\n" },
 #ifdef CONFIG_PLANNER
 	{ "help", "tarn help [COMMAND | config | KEY | layers | models | schema]",
 	  "Commands; keys of the configuration; layers; networks; a JSON Schema for editors.\n" },
@@ -117,7 +118,8 @@ static void print_usage(FILE *out)
 	      "Exit codes: 0 done; 1 internal fault; 2 bad arguments or configuration; 3 the budget cannot be met;\n"
 	      "4 the planner could not decide; 5 file cannot be read or written; 6 corrupt file; 7 plan refused; 8 not "
 	      "supported here; 9 host memory;\n"
-	      "10 bad data; 11 the loss or a weight is not finite; 130 stopped by a signal, after a snapshot where\n"
+	      "10 bad data; 11 the loss or a weight is not finite; 12 the device failed; 130 stopped by a signal, "
+	      "after a snapshot where\n"
 	      "train.snapshot is set; a second signal does not wait for it.\n",
 	      out);
 }
@@ -173,12 +175,44 @@ static void print_feature(const char *name, bool present, const char *meaning)
 	printf("  %-10s %-4s %s\n", name, present ? "yes" : "no", meaning);
 }
 
+static void tell_text(void *context, const char *name, const char *text)
+{
+	(void)context;
+	printf("       %s: %s\n", name, text);
+}
+
+static void tell_json(void *context, const char *name, const char *text)
+{
+	(void)context;
+	printf(", ");
+	json_text(name, text);
+}
+
+static void print_drivers_json(void)
+{
+	printf("{\"version\": \"%s\", \"drivers\": {", TARN_VERSION);
+	for (uint32_t i = 0; i < driver_table_count; i++) {
+		const struct driver_ops *driver = driver_table[i];
+		enum tarn_status st = driver->probe();
+		printf("%s\"%s\": {\"ready\": %s, ", i ? ", " : "", driver->name, st ? "false" : "true");
+		json_text("state", st ? tarn_error() : "ready");
+		if (driver->info)
+			driver->info(tell_json, NULL);
+		printf("}");
+	}
+	printf("}}\n");
+}
+
 static int command_info(int argc, char **argv)
 {
-	(void)argv;
-	if (argc > 1) {
-		fprintf(stderr, "tarn: info takes no arguments\n");
+	bool json = argc == 2 && !strcmp(argv[1], "--json");
+	if (argc > 1 && !json) {
+		fprintf(stderr, "tarn: info: unknown argument %s; it takes --json or nothing\n", argv[1]);
 		return TARN_EINVAL;
+	}
+	if (json) {
+		print_drivers_json();
+		return 0;
 	}
 	bool planner = false, yaml = false, lockdown = false, checks = false;
 #ifdef CONFIG_PLANNER
@@ -202,6 +236,8 @@ static int command_info(int argc, char **argv)
 	for (uint32_t i = 0; i < driver_table_count; i++) {
 		enum tarn_status st = driver_table[i]->probe();
 		print_feature(driver_table[i]->name, st == TARN_OK, st ? tarn_error() : "ready");
+		if (driver_table[i]->info)
+			driver_table[i]->info(tell_text, NULL);
 	}
 	return 0;
 }

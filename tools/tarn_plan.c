@@ -21,6 +21,10 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	       (unsigned long long)info->persistent_bytes, (unsigned long long)info->none_peak_bytes,
 	       (unsigned long long)info->transient_peak_bytes, (unsigned long long)info->none_transient_peak_bytes,
 	       (unsigned long long)info->min_budget_bytes);
+	printf("\"overhead_bytes\": %llu, \"reserve_bytes\": %llu, ", (unsigned long long)info->overhead_bytes,
+	       (unsigned long long)info->reserve_bytes);
+	json_text("device", info->device);
+	printf(", ");
 	printf("\"parameter_count\": %llu, \"recomputed_ops\": %u, ", (unsigned long long)info->parameter_count,
 	       info->recomputed_ops);
 	json_number("overhead", info->overhead);
@@ -92,6 +96,12 @@ void print_plan_summary(const struct tarn_session *session)
 	else
 		printf("  budget      %-12s (%llu bytes)\n", bytes_format(info.budget_bytes, text, sizeof text),
 		       (unsigned long long)info.budget_bytes);
+	if (info.device[0])
+		printf("  device      %s\n", info.device);
+	if (info.overhead_bytes)
+		printf("  beside      %-12s for context, code and handles, %s kept for what is known after boot\n",
+		       bytes_format(info.overhead_bytes, text, sizeof text),
+		       bytes_format(info.reserve_bytes, other, sizeof other));
 	printf("  arena       %-12s (%llu bytes), one reservation at boot\n",
 	       bytes_format(info.arena_bytes, text, sizeof text), (unsigned long long)info.arena_bytes);
 	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
@@ -149,7 +159,8 @@ int command_plan(int argc, char **argv)
 {
 	struct arguments arguments;
 	enum tarn_status st = arguments_parse(
-		argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_OUTPUT | ARGUMENT_SHOW, &arguments);
+		argc, argv, ARGUMENT_CONFIG | ARGUMENT_PLAN | ARGUMENT_OUTPUT | ARGUMENT_SHOW | ARGUMENT_DEVICE,
+		&arguments);
 	struct tarn_session *session = NULL;
 	uint64_t dag_ns = 0;
 	if (st)

@@ -217,6 +217,19 @@ static enum tarn_status train(struct run *run)
 	return st;
 }
 
+static void print_ledger_json(const struct run *run)
+{
+	struct tarn_ledger ledger;
+	tarn_device_ledger(run->session, &ledger);
+	if (!ledger.lines)
+		return;
+	printf("\"ledger\": {");
+	for (uint32_t i = 0; i < ledger.lines; i++)
+		printf("\"%s\": %llu, ", ledger.line[i].name, (unsigned long long)ledger.line[i].bytes);
+	printf("\"rounding\": %llu, \"total\": %llu}, \"recorded\": %s, ", (unsigned long long)ledger.rounding_bytes,
+	       (unsigned long long)ledger.total_bytes, ledger.recorded ? "true" : "false");
+}
+
 static enum tarn_status print_result_json(struct run *run)
 {
 	uint64_t hash;
@@ -245,6 +258,7 @@ static enum tarn_status print_result_json(struct run *run)
 	printf(", ");
 	json_number("boot_ms", run->boot_ms);
 	printf(", \"threads\": %u, ", info->threads);
+	print_ledger_json(run);
 	json_number("images_per_s", run->steps ? (double)run->samples / run->train_ms * 1e3 : NAN);
 	printf(", \"plan_checksum\": \"%016llx\", \"weights_hash\": \"%016llx\"}\n",
 	       (unsigned long long)info->plan_checksum, (unsigned long long)hash);
@@ -285,10 +299,26 @@ static void print_result(struct run *run)
 							   : "the null driver computes no weights");
 }
 
+static void print_ledger(const struct run *run)
+{
+	struct tarn_ledger ledger;
+	char text[BYTES_TEXT];
+	tarn_device_ledger(run->session, &ledger);
+	for (uint32_t i = 0; i < ledger.lines; i++)
+		printf("  %-11s %-19s %s\n", i ? "" : "on device", ledger.line[i].name,
+		       bytes_format(ledger.line[i].bytes, text, sizeof text));
+	if (ledger.lines)
+		printf("              %-19s %s, and %llu bytes by which the arena was rounded up\n", "together",
+		       bytes_format(ledger.total_bytes, text, sizeof text), (unsigned long long)ledger.rounding_bytes);
+	if (ledger.unrecorded[0])
+		printf("  steps       are launched op by op: %s\n", ledger.unrecorded);
+}
+
 /* Where the run starts, and what it will replace. */
 static void print_start(const struct run *run, const struct arguments *arguments)
 {
 	print_plan_summary(run->session);
+	print_ledger(run);
 	if (run->info.resumed_steps)
 		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
 		       (unsigned long long)run->info.total_steps, arguments->options.resume_path);

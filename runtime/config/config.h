@@ -19,7 +19,10 @@
 
 struct yaml_node;
 
-enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME };
+enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME, CONFIG_DRIVER_CUDA_NAME };
+
+/* memory.budget: what the device has free; only on devices with memory of their own. */
+#define BUDGET_AUTO (UINT64_MAX - 1)
 
 /* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
 enum strategy {
@@ -60,13 +63,16 @@ struct config {
 	const char *file; /* where it came from, for messages */
 	const char *name; /* name: of the run; default: the file's stem */
 	uint32_t driver;  /* device.driver: enum config_driver */
+	bool tf32;        /* device.tf32 */
+	bool graph;       /* device.graph: record a step and replay it with one call, where the device can */
+	uint64_t reserve; /* device.reserve: device memory kept out of the arena, bytes */
 	const char *costs; /* device.costs: file of measured costs; "" for the driver's own estimates */
 	/* Where memory.budget was given, "file:line:column: " or "command line: ", for messages; "" when it was not. */
 	const char *budget_place;
 	const struct yaml_node *root; /* what was read, for places of other keys in messages; see config_fail_place */
 
 	struct {
-		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default) */
+		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default), or BUDGET_AUTO */
 		uint32_t recompute; /* enum strategy */
 		struct text_list keep; /* tensor names or globs for `manual` */
 		uint64_t workspace_cap; /* bytes a library call may use as workspace */

@@ -46,7 +46,7 @@ static const char *range_text(const struct config_key *key, char *buffer, size_t
 		snprintf(buffer, size, "true, false, yes, no");
 		break;
 	case CONFIG_BYTES:
-		snprintf(buffer, size, "%s", key->low > 0 ? "more than 0, or unlimited" : "0 or more");
+		snprintf(buffer, size, "%s", key->low > 0 ? "more than 0, unlimited or auto" : "0 or more");
 		break;
 	case CONFIG_REAL:
 	case CONFIG_INTEGER:
@@ -292,7 +292,7 @@ static void json_type(FILE *out, const struct config_key *key)
 		fprintf(out,
 			"\"anyOf\": [{\"type\": \"integer\", \"minimum\": %.0f}, {\"type\": \"string\", \"pattern\": "
 			"\"^([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)? *([kMGT]?B|[KMGT]iB)?$\"}%s]",
-			key->low, key->low > 0 ? ", {\"const\": \"unlimited\"}" : "");
+			key->low, key->low > 0 ? ", {\"enum\": [\"unlimited\", \"auto\"]}" : "");
 		break;
 	case CONFIG_CHOICE:
 		json_choice(out, key);

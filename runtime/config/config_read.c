@@ -62,6 +62,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		*out = UINT64_MAX;
 		return TARN_OK;
 	}
+	if (budget && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
+		*out = BUDGET_AUTO;
+		return TARN_OK;
+	}
 	char shown[YAML_SHOWN];
 	if (node->kind == YAML_SCALAR && strchr(node->text, '%'))
 		return yaml_fail_value(node, "\"%s\" depends on the machine; write a size such as 24 MiB",

@@ -21,7 +21,7 @@
 #define QUOTE(text) #text
 #define TEXT_OF(value) QUOTE(value)
 
-static const char *const drivers[] = { "cpu", "null" };
+static const char *const drivers[] = { "cpu", "null", "cuda" };
 static const char *const strategies[] = {
 	"auto", "none", "memory-poor", "sqrt", "speed", "manual", "min", "memory", "collection",
 };
@@ -62,7 +62,17 @@ const struct config_key config_schema[] = {
 	  .help = "What the run is called in reports. Empty: the file's name without its ending." },
 
 	{ .path = "device.driver", CHOICE(driver, drivers), .default_text = "cpu", .example = "cpu",
-	  .help = "What computes: cpu trains; null plans and steps through networks of any size without arithmetic." },
+	  .help = "What computes: cpu and cuda (an NVIDIA GPU) train; null plans and steps through networks of any size "
+		  "without arithmetic." },
+	{ .path = "device.tf32", BOOL(tf32), .default_text = "false", .example = "true",
+	  .help = "cuda: matrix products and convolutions may use tensor cores, which round float32 factors to 10 bits of "
+		  "mantissa. Changes results, and is several times faster on GPUs that have them for it." },
+	{ .path = "device.graph", BOOL(graph), .default_text = "true", .example = "false",
+	  .help = "cuda: record a step as one CUDA graph at boot and replay it with one call. The recording takes some device "
+		  "memory; without it the ops are launched one by one, with the same results." },
+	{ .path = "device.reserve", BYTES(reserve, 0), .default_text = "64 MiB", .example = "128 MiB",
+	  .help = "cuda: the part of memory.budget that is kept out of the arena for what is not known before it exists: code "
+		  "that libraries load at first use, and recorded steps. Too little is refused at boot with the figure that works." },
 
 	{ .path = "device.costs", TEXT(costs, 0), .default_text = "", .example = "costs.txt",
 	  .help = "File of measured costs of ops, written by `tarn calibrate`; the planner then knows what recomputing "
@@ -70,7 +80,8 @@ const struct config_key config_schema[] = {
 
 	{ .path = "memory.budget", BYTES(memory.budget, 1), .default_text = CONFIG_DEFAULT_BUDGET, .example = "24 MiB",
 	  .help = "The hard limit for everything the run keeps on its device: parameters, gradients, optimizer state, "
-		  "activations, workspaces, staging of the data, metrics. GB is 10^9 bytes, GiB is 2^30; `unlimited` sets none." },
+		  "activations, workspaces, staging of the data, metrics. GB is 10^9 bytes, GiB is 2^30; `unlimited` sets none. On a GPU it also bounds context, code and library "
+		  "handles, measured at boot, and `auto` takes what the device has free, less 1/64 of its memory." },
 	{ .path = "memory.recompute", CHOICE(memory.recompute, strategies), ALIASES(strategy_alias),
 	  .default_text = "auto", .example = "sqrt",
 	  .help = "Which activations are kept and which are computed again in the backward pass. auto: least time that "

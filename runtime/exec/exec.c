@@ -170,21 +170,50 @@ enum tarn_status exec_launch(struct executor *executor, uint32_t index, uint32_t
 	}
 }
 
-enum tarn_status exec_run(struct executor *executor, uint32_t index)
+static enum tarn_status launch_all(struct executor *executor, uint32_t index)
 {
-	struct device *device = executor->device;
-	uint32_t count = executor->plan->program[index].instructions;
-	for (uint32_t number = 0; number < count; number++) {
+	const struct program *program = &executor->plan->program[index];
+	for (uint32_t number = 0; number < program->instructions; number++) {
 		enum tarn_status st = exec_launch(executor, index, number);
 		if (!st && executor->poison)
 			st = poison_after(executor, index, number);
 		if (st)
-			return st;
+			return tarn_fail_prefix(st, "%s, instruction %u", program_name(program->kind), number);
 	}
-	return device->ops->synchronize(device);
+	return TARN_OK;
 }
 
-enum tarn_status exec_rehearse(struct executor *executor)
+enum tarn_status exec_run(struct executor *executor, uint32_t index)
+{
+	struct device *device = executor->device;
+	enum tarn_status st;
+	if (executor->replay[index])
+		st = device->ops->replay(device, executor->replay[index]);
+	else
+		st = launch_all(executor, index);
+	if (!st)
+		st = device->ops->synchronize(device);
+	return st;
+}
+
+/* TARN_EUNSUPPORTED: it cannot be recorded, and will be launched op by op. */
+static enum tarn_status record_program(struct executor *executor, uint32_t index)
+{
+	struct device *device = executor->device;
+	enum tarn_status st = device->ops->capture_begin(device);
+	if (st)
+		return st;
+	struct replay *replay = NULL;
+	st = launch_all(executor, index);
+	enum tarn_status ended = device->ops->capture_end(device, &replay);
+	if (ended)
+		return ended;
+	executor->replay[index] = st ? NULL : replay;
+	return st;
+}
+
+enum tarn_status exec_rehearse(struct executor *executor, bool record, struct host_arena *arena,
+			       const char **unrecorded)
 {
 	static const unsigned char zeros[4096];
 	const struct plan *plan = executor->plan;
@@ -195,8 +224,17 @@ enum tarn_status exec_rehearse(struct executor *executor)
 		uint64_t left = plan->persistent_bytes - offset;
 		st = device->ops->write(device, offset, zeros, left < sizeof zeros ? left : sizeof zeros);
 	}
-	for (uint32_t i = 0; i < plan->programs && !st; i++)
+	*unrecorded = "";
+	for (uint32_t i = 0; i < plan->programs && !st; i++) {
 		st = exec_run(executor, i);
+		if (st || !record || executor->poison || !device->ops->capture_begin)
+			continue;
+		st = record_program(executor, i);
+		if (st != TARN_EUNSUPPORTED)
+			continue;
+		*unrecorded = host_arena_text(arena, tarn_error());
+		st = *unrecorded ? TARN_OK : TARN_ENOMEM;
+	}
 	return st;
 }
 

@@ -10,12 +10,15 @@
 #include "driver.h"
 #include "plan/plan.h"
 
+struct replay;
+
 struct executor {
 	const struct plan *plan;
 	struct device *device;
 	struct bound_instr **instr[PLAN_MAX_PROGRAMS]; /* NULL for a copy */
 	uint32_t *poison_first[PLAN_MAX_PROGRAMS];     /* debug: ranges that die after an instruction */
 	uint64_t *poison_range[PLAN_MAX_PROGRAMS];
+	struct replay *replay[PLAN_MAX_PROGRAMS]; /* a program recorded by the device; NULL: its ops are launched */
 	bool poison;
 };
 
@@ -30,8 +33,11 @@ enum tarn_status exec_open(struct executor *executor, const struct plan *plan, s
 /*
  * Boot: runs every program once on zeros and leaves the arena's contents undefined. Libraries do some things at first
  * use (they start threads, generate code, map memory); after this nothing is used for the first time in a step.
+ * `record`: a device that can records each program then, to replay it with one call. Where it cannot, the ops are
+ * launched one by one, and *unrecorded says why ("": all recorded, or not asked to); the sentence lives in the arena.
  */
-enum tarn_status exec_rehearse(struct executor *executor);
+enum tarn_status exec_rehearse(struct executor *executor, bool record, struct host_arena *arena,
+			       const char **unrecorded);
 
 /* Initial values of parameters and state, from their init fields: `hash` as in hash_numbers.h, else Philox by seed. */
 enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed, struct host_arena *scratch);

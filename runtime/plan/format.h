@@ -30,7 +30,7 @@
 /* Sections of the plan, then of program 0, of program 1 ... */
 enum plan_section {
 	SECTION_CONFIG,     /* config_lines, zero-terminated */
-	SECTION_DRIVER,     /* driver's name, zero-terminated */
+	SECTION_DRIVER,     /* driver's name, zero-terminated; then, or not, the device's identity, zero-terminated */
 	SECTION_PERSISTENT, /* struct persistent[] */
 	SECTION_PROGRAM,    /* struct program_record[programs] */
 	SECTIONS_OF_PLAN

@@ -192,7 +192,8 @@ static enum tarn_status list_plan(const struct plan *plan, const char *path, str
 	for (uint32_t p = 0; p < plan->programs; p++)
 		record[p] = program_to_record(&plan->program[p]);
 	list_add(list, plan->config_lines, strlen(plan->config_lines) + 1, 1);
-	list_add(list, plan->driver, strlen(plan->driver) + 1, 1);
+	const char *last = plan->device ? plan->device : plan->driver;
+	list_add(list, plan->driver, (size_t)(last - plan->driver) + strlen(last) + 1, 1);
 	list_add(list, plan->persistent, plan->persistents, sizeof *plan->persistent);
 	list_add(list, record, plan->programs, sizeof *record);
 	for (uint32_t p = 0; p < plan->programs; p++) {

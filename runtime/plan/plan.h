@@ -75,13 +75,13 @@ struct program {
 	uint64_t *operand_offset;
 	uint32_t instructions;
 	uint32_t operand_offsets;
-	uint64_t peak_bytes;   /* persistent + largest sum of live transient bytes, padding included */
-	uint64_t height_bytes; /* persistent + packed height */
+	uint64_t peak_bytes;            /* persistent + largest sum of live transient bytes, padding included */
+	uint64_t height_bytes;          /* persistent + packed height */
 	uint64_t time_ns, base_time_ns; /* planned time of a step; of every op once */
-	uint64_t none_peak_bytes; /* persistent + least peak found with each op once */
+	uint64_t none_peak_bytes;       /* persistent + least peak found with each op once */
 	/*
-	 * The certificate. No schedule within the budget takes less time, by the costs and workspaces that stand here, and
-	 * none has a lower peak. `proof` is why; nothing is needed where the bound is the time of each op once.
+	 * The certificate. No schedule within the budget takes less time, by the costs and workspaces that stand here,
+	 * and none has a lower peak. `proof` is why; nothing is needed where the bound is the time of each op once.
 	 */
 	uint64_t time_bound_ns, peak_bound_bytes;
 	uint64_t *cost_ns;        /* [graph.ops]: planned time of one run; 0 for ops that never run */
@@ -98,9 +98,13 @@ struct plan {
 	uint32_t persistents;
 	const char *config_lines; /* config_to_lines() */
 	const char *driver;       /* "cpu" */
-	uint32_t threads;         /* the workspaces were sized for */
+	/* Device and library versions that it was made for, where they matter; "" or NULL where not. Lies behind
+	 * driver's zero. */
+	const char *device;
+	uint32_t threads; /* the workspaces were sized for */
 	uint32_t alignment;
-	uint64_t budget_bytes;    /* UINT64_MAX: unlimited */
+	uint64_t budget_bytes; /* of the arena: memory.budget, less what the device holds beside it; UINT64_MAX:
+				  unlimited */
 	uint64_t min_budget_bytes;
 	uint64_t persistent_bytes; /* bottom part of the arena */
 	uint64_t arena_bytes;      /* largest height of all programs */
@@ -121,8 +125,8 @@ enum tarn_status plan_save(const struct plan *plan, const char *path);
 
 /*
  * Maps the file and points *plan into it. Everything is checked before it is used: magic, version, limits of
- * this build, checksum, section bounds, counts, ids, zero-terminated names, shapes by the shape rules, offsets inside the arena,
- * alignment. TARN_EIO or TARN_EFORMAT with a sentence; never a crash, whatever the file holds.
+ * this build, checksum, section bounds, counts, ids, zero-terminated names, shapes by the shape rules, offsets inside
+ * the arena, alignment. TARN_EIO or TARN_EFORMAT with a sentence; never a crash, whatever the file holds.
  */
 enum tarn_status plan_load(const char *path, struct host_arena *arena, struct plan *plan);
 void plan_close(struct plan *plan);

@@ -186,6 +186,20 @@ static enum tarn_status take_text(const struct plan_header *header, const uint8_
 	return TARN_OK;
 }
 
+/* The driver's name, and the device's identity where there is one. */
+static enum tarn_status take_driver(const struct plan_header *header, const uint8_t *data, struct plan *plan)
+{
+	const struct section_entry *entry = &header->section[SECTION_DRIVER];
+	const char *text = (const char *)data + entry->offset;
+	const char *end = entry->bytes ? memchr(text, '\0', (size_t)entry->bytes) : NULL;
+	size_t rest = end ? (size_t)entry->bytes - (size_t)(end + 1 - text) : 0;
+	if (!end || (rest && memchr(end + 1, '\0', rest) != end + rest))
+		return BAD("driver is not one or two zero-terminated texts");
+	plan->driver = text;
+	plan->device = rest ? end + 1 : NULL;
+	return TARN_OK;
+}
+
 /* ---- one program --------------------------------------------------------------------------------------------- */
 
 static enum tarn_status take_program(const struct plan_header *header, const uint8_t *data, uint32_t index,
@@ -426,7 +440,7 @@ static enum tarn_status take_plan(const uint8_t *data, struct plan *plan)
 	const void *records = NULL, *persistents = NULL;
 	enum tarn_status st = take_text(header, data, SECTION_CONFIG, "config", &plan->config_lines);
 	if (!st)
-		st = take_text(header, data, SECTION_DRIVER, "driver", &plan->driver);
+		st = take_driver(header, data, plan);
 	if (!st)
 		st = take_array(header, data, SECTION_PERSISTENT, "persistent table", header->persistents,
 				sizeof(struct persistent), &persistents);

@@ -45,9 +45,9 @@ double reference_activation(uint32_t activation, double alpha, double x)
 	case ACTIVATION_TANH:
 		return tanh(x);
 	case ACTIVATION_GELU:
-		return 0.5 * x * (1 + erf(x / sqrt(2.0)));
+		return 0.5 * x * erfc(-x / sqrt(2.0));
 	case ACTIVATION_GELU_TANH:
-		return 0.5 * x * (1 + tanh(root * (x + 0.044715 * x * x * x)));
+		return x / (1 + exp(-2 * root * (x + 0.044715 * x * x * x))); /* (1 + tanh u) / 2 */
 	case ACTIVATION_SILU:
 		return x / (1 + exp(-x));
 	case ACTIVATION_SOFTPLUS:

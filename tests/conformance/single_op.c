@@ -59,8 +59,9 @@ enum tarn_status single_op_open(struct single_op *single, const struct driver_op
 				const struct op_attr *attr, const struct single_input *input, uint32_t inputs,
 				const struct single_options *options)
 {
-	struct device_options device_options = { options->threads,
-						 options->workspace_cap ? options->workspace_cap : UINT64_MAX };
+	struct device_options device_options = { .threads = options->threads,
+						 .workspace_cap =
+							 options->workspace_cap ? options->workspace_cap : UINT64_MAX };
 	memset(single, 0, sizeof *single);
 	host_arena_init(&single->host);
 	single->device.ops = driver;
@@ -104,6 +105,9 @@ enum tarn_status single_op_launch(struct single_op *single)
 
 uint64_t single_op_stray(struct single_op *single)
 {
+	/* The simulated device of tests/cudasim checks every access itself, and forbids to read what nobody wrote. */
+	if (!strcmp(single->device.ops->name, "cuda") && getenv("TARN_CUDASIM"))
+		return UINT64_MAX;
 	unsigned char *image = malloc(single->arena_bytes);
 	uint64_t stray = UINT64_MAX;
 	if (!image || single->device.ops->read(&single->device, 0, image, single->arena_bytes))

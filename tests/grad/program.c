@@ -35,7 +35,7 @@ static enum tarn_status bind(struct program *program, uint32_t op, struct kernel
 enum tarn_status program_open(struct program *program, const struct driver_ops *driver, const struct graph *graph,
 			      uint32_t threads, struct host_arena *host)
 {
-	const struct device_options options = { threads, UINT64_MAX };
+	const struct device_options options = { .threads = threads, .workspace_cap = UINT64_MAX };
 	memset(program, 0, sizeof *program);
 	program->graph = graph;
 	program->device.ops = driver;

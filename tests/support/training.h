@@ -27,6 +27,15 @@ struct training_result {
 	char recomputed[512]; /* "18 batch_apply, 4 conv2d" */
 };
 
+/*
+ * TARN_TEST_DRIVER=cuda lets every run that is planned here (not from a plan file) use that driver: the same tests then
+ * judge another device. "device.driver=cuda", or NULL when it is not set.
+ */
+const char *training_driver(void);
+
+/* `usual`, or TARN_TEST_STEPS where that is set: on a simulated device a step takes seconds. */
+uint64_t training_steps(uint64_t usual);
+
 /* Opens, steps, hashes, closes. The status of the first failure. */
 enum tarn_status training_run(const struct training *training, struct training_result *result);
 

@@ -1,0 +1,209 @@
+/*
+ * cuda_driver.h - what the files of the CUDA driver share; the kernels and their geometry are behind cuda_launch.h.
+ *
+ *   cuda.c             the table of functions: open, compile, bind, launch
+ *   cuda_context.c     boot and end of the device, in the order that the ledger measures
+ *   cuda_copy.c        copies between host and arena, offload
+ *   cuda_capture.c     the step as one CUDA graph
+ *   cuda_ledger.c      where the device's memory goes
+ *   cuda_describe.c    the device in figures, what an op costs on it, and what `tarn info` tells
+ *   cuda_status.c      errors of three libraries as sentences
+ *   cuda_watch.c       what a checking device is told
+ *   library_*.c        the libraries: opening, matrix products, convolutions
+ *
+ * All calls come from the thread that opened the device. Everything that is made here is made before freeze.
+ */
+#ifndef TARN_CUDA_DRIVER_H
+#define TARN_CUDA_DRIVER_H
+
+#include "cuda/cuda_launch.h"
+#include "cuda/library.h"
+#include "driver.h"
+
+/* Pinned memory through which the host writes and reads the arena. */
+#define CUDA_RING_SLOTS 4u
+#define CUDA_RING_BYTES ((uint64_t)256 << 10)
+/* cuMemAlloc hands out memory in multiples of this many bytes. */
+#define CUDA_GRANULE ((uint64_t)2 << 20)
+#define CUDA_KERNEL_TABLE 256u
+
+enum ledger_stage {
+	LEDGER_CONTEXT,    /* everything that was in use once the context existed */
+	LEDGER_STREAMS,    /* limits, streams, events, pinned memory */
+	LEDGER_MODULE,     /* own kernels */
+	LEDGER_HANDLES,    /* cuBLASLt and cuDNN */
+	LEDGER_OPERATIONS, /* choosing kernels for every op */
+	LEDGER_ARENA,
+	LEDGER_WARM_UP, /* code that libraries load at first use */
+	LEDGER_GRAPHS,  /* recorded steps */
+	LEDGER_STAGES
+};
+
+struct ledger {
+	uint64_t bytes[LEDGER_STAGES];
+	uint64_t free_bytes; /* at the last measurement */
+	uint64_t frozen_free_bytes;
+	bool frozen;
+};
+
+struct prepared_launch {
+	void *function;
+	uint32_t grid[3], block[3], shared_bytes;
+	void *parameter;
+};
+
+/* Calls of a device that checks accesses; NULL on a real one. */
+struct watch_range {
+	uint64_t address, bytes;
+	unsigned use;
+};
+struct watch_calls {
+	int (*begin)(void *stream, const char *name, const struct watch_range *range, uint32_t ranges);
+	int (*end)(void *stream);
+	int (*mark_dead)(void *stream, uint64_t address, uint64_t bytes);
+	void (*freeze)(int frozen);
+};
+
+enum kernel_class { KERNEL_LAUNCHES, KERNEL_MATMUL, KERNEL_CONVOLUTION };
+
+struct matmul;      /* library_cublaslt.c */
+struct convolution; /* library_cudnn.c */
+
+struct kernel {
+	enum kernel_class class;
+	const char *name; /* of the first op that asked for it */
+	const char *signature;
+	struct kernel_info info;
+	union {
+		struct matmul *matmul;
+		struct convolution *convolution;
+	};
+	struct kernel *next;
+};
+
+struct bound_instr {
+	const struct kernel *kernel;
+	const char *name;  /* "conv2d \"block1/conv\"" */
+	uint64_t *address; /* of each operand */
+	uint64_t output;   /* of the first output */
+	uint64_t workspace;
+	struct prepared_launch *launch; /* all of an own op; what follows the library's call elsewhere */
+	uint32_t launches;
+	void *pack; /* cuDNN's variant pack */
+	struct watch_range *range; /* operands and workspace, for a device that checks */
+	uint32_t ranges;
+	struct bound_instr *next;
+};
+
+struct cuda_state {
+	struct libraries libraries;
+	struct watch_calls watch;
+	struct host_arena *host;
+	struct device_description description;
+	uint64_t workspace_cap, reserve_bytes;
+	bool described; /* there is no device: only planning */
+	bool tf32;
+	bool lost; /* a sticky error: no further call can succeed */
+	int device;
+	void *context, *compute, *copy;
+	void *module;
+	void **function; /* one for each of cuda_kernel_name */
+	void *blas, *dnn, *dnn_device;
+	struct {
+		void *memory, *event;
+		bool busy;
+	} ring[CUDA_RING_SLOTS];
+	uint32_t ring_next;
+	unsigned char *host_region;
+	uint64_t host_bytes;
+	struct {
+		void *ready, *done; /* made when the host region is reserved */
+	} slot[DRIVER_COPY_SLOTS];
+	bool capturing;
+	struct replay *replays;
+	uint64_t arena, arena_bytes;
+	struct ledger ledger;
+	struct kernel *kernels[CUDA_KERNEL_TABLE];
+	struct bound_instr *instrs;
+};
+
+/* ---- cuda_status.c: 0 is TARN_OK; anything else a sentence with call, error name and its text. */
+enum tarn_status cuda_check(struct cuda_state *state, int error, const char *call);
+enum tarn_status cublaslt_check(struct cuda_state *state, int error, const char *call);
+enum tarn_status cudnn_check(struct cuda_state *state, int error, const char *call);
+#define CU(state, name, ...) cuda_check((state), (state)->libraries.cu.name(__VA_ARGS__), #name)
+#define BLAS(state, name, ...) cublaslt_check((state), (state)->libraries.blas.name(__VA_ARGS__), #name)
+#define DNN(state, name, ...) cudnn_check((state), (state)->libraries.dnn.name(__VA_ARGS__), #name)
+
+/* ---- cuda_context.c */
+enum tarn_status cuda_boot(struct cuda_state *state);
+/* Gives back all that boot, compile, bind, reserve and capture made; safe after a failure anywhere. */
+void cuda_shut_down(struct cuda_state *state);
+/* The function of an own kernel; NULL after tarn_fail when the module has none of that name. */
+void *cuda_function(const struct cuda_state *state, const char *name);
+
+/* ---- cuda_copy.c */
+enum tarn_status cuda_copy_open(struct cuda_state *state);
+void cuda_copy_close(struct cuda_state *state);
+enum tarn_status cuda_write(struct device *device, uint64_t offset, const void *source, uint64_t bytes);
+enum tarn_status cuda_read(struct device *device, uint64_t offset, void *target, uint64_t bytes);
+enum tarn_status cuda_poison(struct device *device, uint64_t offset, uint64_t bytes);
+enum tarn_status cuda_reserve_host(struct device *device, uint64_t bytes);
+enum tarn_status cuda_store(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+			    uint32_t slot);
+enum tarn_status cuda_fetch(struct device *device, uint64_t offset, uint64_t host_offset, uint64_t bytes,
+			    uint32_t slot);
+enum tarn_status cuda_wait(struct device *device, uint32_t slot);
+uint64_t cuda_touched_bytes(struct device *device);
+
+/* ---- cuda_capture.c */
+enum tarn_status cuda_capture_begin(struct device *device);
+enum tarn_status cuda_capture_end(struct device *device, struct replay **replay);
+enum tarn_status cuda_replay(struct device *device, struct replay *replay);
+void cuda_capture_close(struct cuda_state *state);
+
+/* ---- cuda_ledger.c */
+/* What was taken since the last measurement goes to this stage. */
+enum tarn_status ledger_measure(struct cuda_state *state, enum ledger_stage stage);
+enum tarn_status cuda_overhead(struct device *device, struct device_overhead *overhead);
+enum tarn_status cuda_freeze(struct device *device, uint64_t budget);
+void cuda_ledger(const struct device *device, struct device_ledger *ledger);
+/* Frozen, in debug builds: TARN_EINTERNAL when the memory in use has changed. */
+enum tarn_status ledger_check(struct cuda_state *state);
+
+/* ---- cuda_describe.c */
+enum tarn_status cuda_describe(struct cuda_state *state);
+/* Device and library versions as one text, of which the choice of kernels is a function. */
+enum tarn_status cuda_identity(struct cuda_state *state, const char **identity);
+/* A roofline: the larger of arithmetic at the device's peak and traffic at its memory's peak, and a launch. */
+uint64_t cuda_cost_ns(const struct cuda_state *state, const struct graph *graph, uint32_t op);
+enum tarn_status cuda_probe(void);
+void cuda_info(driver_tell *tell, void *context);
+
+/* ---- cuda_watch.c: all of it does nothing on a device that does not check. */
+void watch_open(struct cuda_state *state);
+enum tarn_status watch_bind(struct cuda_state *state, const struct graph *graph, uint32_t op,
+			    struct bound_instr *instr);
+enum tarn_status watch_begin(struct cuda_state *state, const struct bound_instr *instr);
+/* Copies to the host from here to watch_end() may read dead bytes too. */
+enum tarn_status watch_raw_begin(struct cuda_state *state);
+enum tarn_status watch_end(struct cuda_state *state);
+/* The end of an op that failed, whose sentence is kept. */
+void watch_abandon(struct cuda_state *state);
+enum tarn_status watch_dead(struct cuda_state *state, uint64_t address, uint64_t bytes);
+void watch_freeze(struct cuda_state *state, bool frozen);
+
+/* ---- library_cublaslt.c */
+enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,
+				struct kernel *kernel);
+enum tarn_status matmul_run(struct cuda_state *state, const struct bound_instr *instr);
+void matmul_destroy(struct cuda_state *state, struct matmul *matmul);
+
+/* ---- library_cudnn.c */
+enum tarn_status convolution_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,
+				     struct kernel *kernel);
+enum tarn_status convolution_bind(struct cuda_state *state, struct bound_instr *instr);
+enum tarn_status convolution_run(struct cuda_state *state, const struct bound_instr *instr);
+void convolution_destroy(struct cuda_state *state, struct convolution *convolution);
+
+#endif

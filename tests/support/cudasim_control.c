@@ -1,0 +1,67 @@
+/* cudasim_control.c - see cudasim_control.h. */
+#include "support/cudasim_control.h"
+
+#include "support/testing.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* <build>/tests/test_x lies beside <build>/cudasim. */
+static void library_path(const char *name, char *path, size_t size)
+{
+	char self[PATH_MAX] = "";
+	if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+		self[0] = '\0';
+	snprintf(path, size, "%s/../cudasim/%s", dirname(self), name);
+}
+
+bool cudasim_is_there(void)
+{
+	char path[PATH_MAX];
+	library_path("libcuda.so.1", path, sizeof path);
+	return !access(path, R_OK);
+}
+
+static void use(const char *variable, const char *name, bool wanted)
+{
+	char path[PATH_MAX] = "/does/not/exist";
+	if (wanted)
+		library_path(name, path, sizeof path);
+	ck_assert(!setenv(variable, path, 1));
+}
+
+static void find(void *library, const char *name, void *function)
+{
+	void *address = dlsym(library, name);
+	ck_assert_msg(address != NULL, "the simulated libcuda has no %s", name);
+	memcpy(function, &address, sizeof address);
+}
+
+void cudasim_load(struct cudasim *sim, unsigned libraries)
+{
+	use("TARN_LIBCUDA", "libcuda.so.1", true);
+	use("TARN_LIBCUBLASLT", "libcublasLt.so.13", true);
+	use("TARN_LIBCUDNN", "libcudnn_graph.so.9", libraries & CUDASIM_CUDNN);
+	ck_assert(!setenv("TARN_TEST_DRIVER", "cuda", 1));
+	ck_assert(!setenv("TARN_CUDASIM", "seed=0", 0));
+	void *library = dlopen(getenv("TARN_LIBCUDA"), RTLD_NOW | RTLD_LOCAL);
+	ck_assert_msg(library != NULL, "%s", dlerror());
+	find(library, "sim_configure", &sim->configure);
+	find(library, "sim_freeze", &sim->freeze);
+	find(library, "sim_failures", &sim->failures);
+	find(library, "sim_failure", &sim->failure);
+	find(library, "sim_leaks", &sim->leaks);
+	find(library, "sim_fault", &sim->fault);
+	find(library, "sim_count", &sim->count);
+}
+
+void cudasim_check(const struct cudasim *sim, const char *when)
+{
+	ck_assert_msg(!sim->failures(), "%s: %s", when, sim->failure(0));
+	ck_assert_msg(!sim->leaks()[0], "%s: %s", when, sim->leaks());
+}
