@@ -140,6 +140,7 @@ help:
 	@echo "  check              runs the tests; TESTS='plan* config' a part, SAN=address,undefined with sanitizers"
 	@echo '  check-slow         runs them with the slow cases'
 	@echo '  check-gpu          runs what needs a GPU and writes $(BUILD)/check-gpu.json; ARGS=--simulated without one'
+	@echo '  cudasim            the simulated CUDA libraries, which the tests build too'
 	@echo '  golden             rewrites the golden files from what the program says now'
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'

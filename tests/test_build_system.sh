@@ -12,6 +12,7 @@ mkdir "$copy/tests"
 cp -r tests/support "$copy/tests"
 cat >"$copy/small_config" <<'END'
 # CONFIG_DRIVER_CPU is not set
+# CONFIG_DRIVER_CUDA is not set
 # CONFIG_PLANNER is not set
 # CONFIG_LOCKDOWN is not set
 END
@@ -147,7 +148,7 @@ expect "an unknown defconfig is refused with those there are" \
 	fails_with 2 "there is: cpu_defconfig" make -C "$copy" gpu_defconfig
 
 without_driver() {
-	printf '# CONFIG_DRIVER_CPU is not set\n# CONFIG_DRIVER_NULL is not set\n' >"$copy/none"
+	printf '# CONFIG_DRIVER_%s is not set\n' CPU CUDA NULL >"$copy/none"
 	fails_with 2 "has no driver" make -C "$copy" BUILD=none.build KCONFIG_CONFIG=none
 }
 expect "a configuration without a driver is refused" without_driver
