@@ -12,6 +12,7 @@ mkdir "$copy/tests"
 cp -r tests/support "$copy/tests"
 cat >"$copy/small_config" <<'END'
 # CONFIG_DRIVER_CPU is not set
+# CONFIG_DRIVER_CUDA is not set
 # CONFIG_PLANNER is not set
 # CONFIG_LOCKDOWN is not set
 END

@@ -74,7 +74,7 @@ static const struct {
 	[OP_ADD_BROADCAST] = { 3, 1 },
 	[OP_BROADCAST_ROWS] = { 1, 1 },
 	[OP_EMBEDDING] = { 1, 1 },
-	[OP_EMBEDDING_GRAD] = { 1, 1 },
+	[OP_EMBEDDING_GRAD] = { 1, 0 },
 	[OP_SOFTMAX] = { 1, 1 },
 	[OP_SOFTMAX_GRAD] = { 3, 1 },
 	[OP_LOG_SOFTMAX] = { 1, 1 },

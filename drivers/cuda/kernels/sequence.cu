@@ -46,21 +46,20 @@ template <typename T> DEVICE void embedding_body(const embedding_parameters &p)
 }
 INSTANTIATE(embedding, embedding_parameters)
 
-/* A thread owns a column of a run of the table's rows, and adds the rows of dy in their order. */
+/* A thread owns a column of a run of the table's rows, and adds the rows of dy in their order; the sums are float. */
 template <typename T> DEVICE void embedding_grad_body(const embedding_parameters &p)
 {
 	uint64_t column = element_index(), first = blockIdx.y * p.block_words, last = first + p.block_words;
-	T *sum = (T *)p.y + column;
+	float *sum = (float *)p.y + column;
 	if (column >= p.width)
 		return;
 	last = last < p.words ? last : p.words;
 	for (uint64_t word = first; word < last; word++)
-		store(sum, word * p.width, 0.0f);
+		sum[word * p.width] = 0.0f;
 	for (uint64_t row = 0; row < p.rows; row++) {
 		uint64_t word = (uint32_t)p.id[row];
 		if (word >= first && word < last)
-			store(sum, word * p.width,
-			      load(sum, word * p.width) + load((const T *)p.x, row * p.width + column));
+			sum[word * p.width] += load((const T *)p.x, row * p.width + column);
 	}
 }
 INSTANTIATE(embedding_grad, embedding_parameters)
