@@ -422,7 +422,8 @@ static bool has_no_cuda_kernel(const char *name)
 
 const char *conformance_excluded(const char *driver, const char *name)
 {
-	if (!strcmp(driver, "cuda") && has_no_cuda_kernel(name))
+	bool cuda = !strcmp(driver, "cuda") || !strcmp(driver, "kernels");
+	if (cuda && has_no_cuda_kernel(name))
 		return "there is no CUDA kernel for this op yet";
 	for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
 		if (!strcmp(exclusions[i].driver, driver) && !strcmp(exclusions[i].name, name))
