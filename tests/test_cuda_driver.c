@@ -121,6 +121,41 @@ START_TEST(nothing_but_the_seed_changes_the_weights)
 }
 END_TEST
 
+/* The number behind a text of the last sentence. */
+static uint64_t number_behind(const char *text)
+{
+	const char *at = strstr(tarn_error(), text);
+	ck_assert_msg(at != NULL, "\"%s\" does not contain \"%s\"", tarn_error(), text);
+	return strtoull(at + strlen(text), NULL, 10);
+}
+
+/* Tensors that wait in host memory, recorded or not, in any order of streams: less budget, the same weights. */
+START_TEST(offload_changes_no_bit)
+{
+	SKIP_WITHOUT_SIMULATOR;
+	struct training training = { .text = resnet, .steps = 2 };
+	struct training_result plain, planned;
+	struct cudasim sim;
+	char message[256];
+	cudasim_load(&sim, CUDASIM_CUDNN);
+	ck_assert_ok(training_run(&training, &plain));
+	training.override[0] = "memory.offload=true";
+	training.override[1] = "memory.budget=1MiB";
+	ck_assert_fails(training_plan(&training, &planned), TARN_EBUDGET, "memory.offload: true");
+	uint64_t least = number_behind("memory.offload: true is ");
+	ck_assert_uint_lt(least, plain.info.min_budget_bytes);
+	training.override[1] = training_budget(least);
+	for (int seed = 0; seed < 3; seed++) {
+		char settings[32];
+		snprintf(settings, sizeof settings, "seed=%d", seed);
+		ck_assert_msg(sim.configure(settings, message, sizeof message), "%s", message);
+		training.override[2] = seed == 1 ? "device.graph=false" : NULL;
+		expect_hash(&training, plain.hash, "offload", settings);
+	}
+	cudasim_check(&sim, "offload");
+}
+END_TEST
+
 static struct tarn_session *open_session(const char *text, const char *override)
 {
 	const char *all[] = { training_driver(), override };
@@ -162,14 +197,6 @@ START_TEST(memory_is_frozen_after_boot)
 	cudasim_check(&sim, networks[_i].name);
 }
 END_TEST
-
-/* The number behind a text of the last sentence. */
-static uint64_t number_behind(const char *text)
-{
-	const char *at = strstr(tarn_error(), text);
-	ck_assert_msg(at != NULL, "\"%s\" does not contain \"%s\"", tarn_error(), text);
-	return strtoull(at + strlen(text), NULL, 10);
-}
 
 /* What the driver takes by itself counts: the refusal lists the stages, and the budget that it names works. */
 START_TEST(hidden_memory_counts)
@@ -390,6 +417,7 @@ int main(void)
 	tcase_set_timeout(faults, 1800);
 	tcase_add_loop_test(train, trains_like_the_cpu, 0, NETWORKS);
 	tcase_add_loop_test(train, nothing_but_the_seed_changes_the_weights, 0, NETWORKS);
+	tcase_add_test(train, offload_changes_no_bit);
 	tcase_add_test(train, a_plan_runs_only_on_its_device);
 	tcase_add_loop_test(memory, memory_is_frozen_after_boot, 0, NETWORKS);
 	tcase_add_test(memory, hidden_memory_counts);
