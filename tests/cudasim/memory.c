@@ -105,7 +105,7 @@ struct memory_region *memory_find(const struct memory *memory, uint64_t address,
 
 /* ---- Places of threads ---- */
 
-bool place_conflict(uint64_t earlier, uint64_t now)
+bool place_conflict_between(uint64_t earlier, uint64_t now)
 {
 	if (place_thread(earlier) == PLACE_ATOMIC && place_thread(now) == PLACE_ATOMIC)
 		return false;
@@ -120,10 +120,8 @@ bool place_conflict(uint64_t earlier, uint64_t now)
 	return warp != b / 32 || (earlier & 0x7FF) == (now & 0x7FF);
 }
 
-uint64_t place_join(uint64_t earlier, uint64_t now)
+uint64_t place_join_both(uint64_t earlier, uint64_t now)
 {
-	if (earlier == now)
-		return now;
 	if (place_block(earlier) != place_block(now))
 		return (now & ((UINT64_C(1) << 38) - 1)) | (uint64_t)PLACE_ANYWHERE << 38;
 	if ((earlier >> 11 & 0xFFFF) != (now >> 11 & 0xFFFF))

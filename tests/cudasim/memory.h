@@ -128,9 +128,17 @@ static inline uint32_t place_thread(uint64_t place)
 {
 	return (uint32_t)(place >> 27) & 0x7FF;
 }
-/* Could an access at `earlier` and one at `now` happen at the same time? */
-bool place_conflict(uint64_t earlier, uint64_t now);
+/* Could an access at `earlier` and one at `now` happen at the same time? Inline where nothing happened in between. */
+bool place_conflict_between(uint64_t earlier, uint64_t now);
+static inline bool place_conflict(uint64_t earlier, uint64_t now)
+{
+	return earlier != now && place_conflict_between(earlier, now);
+}
 /* One place that stands for both readers (or both atomic operations). */
-uint64_t place_join(uint64_t earlier, uint64_t now);
+uint64_t place_join_both(uint64_t earlier, uint64_t now);
+static inline uint64_t place_join(uint64_t earlier, uint64_t now)
+{
+	return earlier == now ? now : place_join_both(earlier, now);
+}
 
 #endif

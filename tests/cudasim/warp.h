@@ -119,6 +119,17 @@ static inline uint64_t warp_place(const struct warp *warp, uint32_t lane)
 	return place_code(warp->block->index, warp->number * WARP_LANES + lane, warp->block->epoch, warp->epoch);
 }
 
+/* Are the bytes of a store already there? At most 4 of them, within one granule. */
+static inline bool same_bytes(const uint8_t *value, const uint8_t *data, uint32_t bytes)
+{
+	uint32_t a = 0, b = 0;
+	for (uint32_t i = 0; i < bytes; i++) {
+		a |= (uint32_t)value[i] << 8 * i;
+		b |= (uint32_t)data[i] << 8 * i;
+	}
+	return a == b;
+}
+
 /* Needs all lanes that its member mask names; warp_sync.c. */
 bool warp_converge(struct warp *warp, const struct ptx_instruction *instruction, uint32_t lanes);
 

@@ -159,7 +159,7 @@ static uint8_t *global_access(struct warp *warp, const struct ptx_instruction *i
 			return NULL;
 		}
 		if ((value || atomic) && !note_write(warp, i, lane, address + done, granule, bits, atomic,
-						     value && memcmp(value + done, data + done, piece) == 0))
+						     value && same_bytes(value + done, data + done, piece)))
 			return NULL;
 	}
 	return data;

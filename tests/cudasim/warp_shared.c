@@ -84,7 +84,7 @@ uint8_t *shared_access(struct warp *warp, const struct ptx_instruction *i, uint3
 			return NULL;
 		}
 		if ((value || atomic) && !shared_write(warp, i, lane, offset + done, granule, bits, atomic,
-						       value && memcmp(value + done, data + done, piece) == 0))
+						       value && same_bytes(value + done, data + done, piece)))
 			return NULL;
 	}
 	return data;
