@@ -34,7 +34,8 @@ struct model_family {
 };
 
 extern const struct model_family mlp_family, lenet_family, vgg_family, resnet_family, resnet_imagenet_family,
-	densenet_family, mobilenetv2_family, gpt_family, lstm_family, gru_family, vit_family;
+	densenet_family, mobilenetv2_family, gpt_family, lstm_family, gru_family, vit_family, unet_family,
+	pixelcnn_family;
 
 extern const struct model_family *const model_families[];
 extern const uint32_t model_families_count;

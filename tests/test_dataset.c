@@ -798,6 +798,94 @@ START_TEST(hash_follows_channels_first_numbering)
 END_TEST
 
 /* R095: a count of zero is said, not multiplied into a huge number. */
+/* A label for each pixel: numbered through all samples, or N x H x W in a file. */
+START_TEST(pixels_have_labels)
+{
+	float sample[144];
+	int32_t label[48];
+	made_config(DATA_HASH);
+	config.data.pixel_labels = true;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	ck_assert_uint_eq(dataset.target_elements, 48);
+	for (uint32_t n = 0; n < dataset.samples; n++) {
+		dataset_read(&dataset, n, false, 0, sample, label);
+		for (uint32_t p = 0; p < 48; p++)
+			ck_assert_int_eq(label[p], (int32_t)hash_label(HASH_SEED_TARGET, n * 48 + p, 10));
+	}
+	config.data.flip = true;
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EINVAL,
+			"not the labels of their pixels");
+	config.data.flip = false;
+	config.data.shape = (struct size_list){ { 48 }, 1 };
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EINVAL,
+			"data.pixel_labels needs images");
+}
+END_TEST
+
+START_TEST(reads_pixel_labels)
+{
+	float sample[3];
+	int32_t label[3];
+	npy_config();
+	write_npy("images", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 3), }", six_floats,
+		  sizeof six_floats);
+	write_npy("labels", 1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }", "\1\2\3\4\5\6", 6);
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA,
+			"one a pixel with data.pixel_labels");
+	config.data.pixel_labels = true;
+	config.data.classes = 0;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	ck_assert_uint_eq(dataset.shape.classes, 7);
+	dataset_read(&dataset, 1, false, 0, sample, label);
+	for (int p = 0; p < 3; p++)
+		ck_assert_int_eq(label[p], 4 + p);
+	config.data.classes = 6;
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA, "label at index 5 is 6");
+	write_npy("labels", 1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 1), }", "\1\2\3\4\5\6", 6);
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA,
+			"labels of a sample are 3x1 but its pixels are 1x3");
+}
+END_TEST
+
+/* Each quarter of a synthetic image has the class that its labels say: the nearest mean of a pixel finds most. */
+START_TEST(synthetic_pixels_are_learnable)
+{
+	float sample[144], mean[10][144] = { { 0 } };
+	int32_t label[48];
+	uint32_t right = 0, count[10][48] = { { 0 } };
+	made_config(DATA_SYNTHETIC);
+	config.data.pixel_labels = true;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	for (uint32_t n = 0; n < dataset.samples; n++) {
+		dataset_read(&dataset, n, false, 0, sample, label);
+		for (uint32_t i = 0; i < 144; i++)
+			mean[label[i / 3]][i] += sample[i];
+		for (uint32_t p = 0; p < 48; p++)
+			count[label[p]][p]++;
+	}
+	ck_assert_ok(dataset_open(&config, SPLIT_TEST, &arena, &dataset));
+	for (uint32_t n = 0; n < dataset.samples; n++) {
+		dataset_read(&dataset, n, false, 0, sample, label);
+		for (uint32_t p = 0; p < 48; p++) {
+			float best = INFINITY;
+			int32_t nearest = -1;
+			for (int32_t k = 0; k < 10; k++) {
+				float distance = 0;
+				for (uint32_t i = p * 3; i < p * 3 + 3; i++) {
+					float d = sample[i] - mean[k][i] / (float)count[k][p];
+					distance += d * d;
+				}
+				nearest = distance < best ? k : nearest;
+				best = distance < best ? distance : best;
+			}
+			right += nearest == label[p];
+		}
+	}
+	/* Guessing gives one in ten. */
+	ck_assert_uint_gt(right, dataset.samples * 48 / 5);
+}
+END_TEST
+
 /* Tokens of hash are numbered through all samples, and the label of the last one is the first of its sample. */
 START_TEST(hash_tokens_follow_the_numbering)
 {
@@ -980,6 +1068,9 @@ int main(void)
 	tcase_add_test(made, synthetic_regression_is_linear);
 	tcase_add_test(made, hash_follows_channels_first_numbering);
 	tcase_add_test(made, hash_tokens_follow_the_numbering);
+	tcase_add_test(made, pixels_have_labels);
+	tcase_add_test(made, reads_pixel_labels);
+	tcase_add_test(made, synthetic_pixels_are_learnable);
 	tcase_add_test(made, synthetic_tokens_are_learnable);
 	tcase_add_test(made, refuses_empty_made_data);
 	tcase_add_test(made, shuffles_fairly);

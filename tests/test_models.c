@@ -25,6 +25,12 @@ static const struct sample_shape tokens = {
 static const struct sample_shape words = {
 	.dim = { 8 }, .rank = 1, .classes = 100, .vocabulary = 100, .target_rank = 1, .target_dim = { 8 }
 };
+static const struct sample_shape pixels = {
+	.dim = { 64, 64, 3 }, .rank = 3, .classes = 2, .target_rank = 2, .target_dim = { 64, 64 }
+};
+static const struct sample_shape grey_pixels = {
+	.dim = { 32, 32, 1 }, .rank = 3, .classes = 256, .target_rank = 2, .target_dim = { 32, 32 }
+};
 static const struct sample_shape vector = { .dim = { 784 }, .rank = 1, .classes = 10 };
 
 static void setup(void)
@@ -80,6 +86,8 @@ static const struct {
 	  132866088 }, /* torchvision's has 2,752 biases more */
 	{ "model: {family: vgg, depth: 19, hidden: 4096}", &imagenet, 143672744 },
 	{ "model: {family: densenet}", &cifar, 176122 },
+	{ "model: {family: unet}", &pixels, 482754 },
+	{ "model: {family: pixelcnn}", &grey_pixels, 980736 },
 	{ "model: {family: densenet, depth: 100}", &cifar, 769162 },
 	{ "model: {family: mobilenetv2}", &imagenet, 3504872 },
 	{ "model: {family: mobilenetv2, width_percent: 140, stem_stride: 2}", &imagenet, 6108776 },
@@ -192,6 +200,9 @@ static const struct {
 	{ "model: {family: resnet_imagenet, depth: 20}", "depth 20 is not one of 18, 34, 50, 101, 152", &imagenet },
 	{ "model: {family: vgg, depth: 12}", "depth 12 is not one of 11, 13, 16, 19", &cifar },
 	{ "model: {family: vgg}", "stage5/pool: max_pool: a kernel that spans 2 is larger", &fashion },
+	{ "model: {family: unet, levels: 8}", "cannot be halved 7 times; height and width must be multiples of 128",
+	  &pixels },
+	{ "model: {family: unet}", "cross-entropy with 10 classes needs 4x10", &cifar },
 	{ "model: {family: densenet, depth: 41}", "depth 41 is not 6n + 4; the nearest are 40 and 46", &cifar },
 	{ "model: {family: mobilenetv2, width_percent: 5}", "net.yaml:1:", &cifar },
 	{ "model: {family: resnet, depth: 20.5}", "net.yaml:1:", &cifar },

@@ -58,6 +58,7 @@ static void build_graph(const char *model, uint32_t batch, struct graph *graph)
 		{ .dim = { 32, 32, 3 }, .rank = 3, .classes = 10 },
 		{ .dim = { 224, 224, 3 }, .rank = 3, .classes = 1000 },
 		{ .dim = { 32 }, .rank = 1, .vocabulary = 256, .classes = 256, .target_rank = 1, .target_dim = { 32 } },
+		{ .dim = { 32, 32, 1 }, .rank = 3, .classes = 10, .target_rank = 2, .target_dim = { 32, 32 } },
 		{ .dim = { 64 }, .rank = 1, .classes = 10 },
 		{ .dim = { 64, 32 }, .rank = 2, .classes = 10 }
 	};

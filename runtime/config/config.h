@@ -93,6 +93,7 @@ struct config {
 		uint32_t token_type; /* data.token_type: enum token_type of the files */
 		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch, synthetic 1024 */
 		bool shuffle, drop_last;
+		bool pixel_labels; /* data.pixel_labels: a label for each pixel of an image */
 		struct real_list mean, std; /* normalisation: (x/255 - mean) / std for bytes, one value or one a channel */
 		uint32_t shift; /* data.augment.shift: random crop after padding by so many pixels */
 		bool flip; /* data.augment.flip: random horizontal flip */

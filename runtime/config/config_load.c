@@ -26,6 +26,7 @@ static const struct unused_rule {
 	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.pixel_labels", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "data.context", "data.type", 1u << DATA_TOKENS | 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.token_type", "data.type", 1u << DATA_TOKENS },
 	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },

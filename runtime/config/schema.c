@@ -145,6 +145,8 @@ const struct config_key config_schema[] = {
 	  .example = "512", .help = "Samples of the test set of synthetic and hash. 0: no test set." },
 	{ .path = "data.shuffle", BOOL(data.shuffle), .default_text = "true", .example = "false",
 	  .help = "A new order of the samples in each epoch, a function of train.seed and the epoch." },
+	{ .path = "data.pixel_labels", BOOL(data.pixel_labels), .default_text = "false", .example = "true",
+	  .help = "Each pixel has a label of its own, as for segmentation: arrays of labels are N x H x W." },
 	{ .path = "data.drop_last", BOOL(data.drop_last), .default_text = "false", .example = "true",
 	  .help = "Leave out the last batch of an epoch when it is not full." },
 	{ .path = "data.mean", .type = CONFIG_REAL_LIST, AT(data.mean), .low = -REAL_LIMIT, .high = REAL_LIMIT,

@@ -82,7 +82,13 @@ static enum tarn_status check_list(const char *key, const struct real_list *list
 
 static enum tarn_status check_augmentation(const struct config *config, const struct sample_shape *shape)
 {
-	if ((!config->data.shift && !config->data.flip) || shape->rank == 3)
+	if (!config->data.shift && !config->data.flip)
+		return TARN_OK;
+	if (config->data.pixel_labels)
+		return tarn_fail(TARN_EINVAL,
+				 "data.augment moves images but not the labels of their pixels; leave it out "
+				 "beside data.pixel_labels");
+	if (shape->rank == 3)
 		return TARN_OK;
 	char text[SHAPE_TEXT];
 	return tarn_fail(TARN_EDATA, "data.augment needs images (H x W x C); samples have the shape %s",

@@ -70,6 +70,9 @@ void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, u
 enum tarn_status dataset_measure(const struct dataset *dataset, struct host_arena *scratch,
 				 struct dataset_statistics *statistics, uint64_t *class_count);
 
+/* One label a pixel (data.pixel_labels): the shape of the labels of images. TARN_EINVAL for other samples. */
+enum tarn_status pixel_label_shape(struct sample_shape *shape);
+
 /* order[0..n) = the permutation of an epoch: a pure function of (seed, epoch); identity when shuffle is off. */
 void dataset_order(const struct dataset *dataset, bool shuffle, uint64_t seed, uint32_t epoch, uint32_t *order);
 

@@ -123,6 +123,20 @@ static enum tarn_status input_shape(const struct config *config, const char *pat
 	return TARN_OK;
 }
 
+/* N x H x W, as the images. */
+static enum tarn_status pixel_labels(const char *path, const struct array_header *header, struct sample_shape *shape)
+{
+	char got[SHAPE_TEXT], want[SHAPE_TEXT];
+	enum tarn_status st = pixel_label_shape(shape);
+	if (st)
+		return st;
+	if (header->rank == 3 && header->dim[1] == shape->target_dim[0] && header->dim[2] == shape->target_dim[1])
+		return TARN_OK;
+	return tarn_fail(TARN_EDATA, "%s: labels of a sample are %s but its pixels are %s (data.pixel_labels)", path,
+			 shape_format(header->dim + 1, header->rank - 1, got, sizeof got),
+			 shape_format(shape->target_dim, 2, want, sizeof want));
+}
+
 static enum tarn_status target_shape(const struct config *config, const char *path, const struct array_header *header,
 				     struct sample_shape *shape)
 {
@@ -137,9 +151,13 @@ static enum tarn_status target_shape(const struct config *config, const char *pa
 	}
 	if (!is_label_type(header->type))
 		return fail_type(config, path, header, &labels_role);
+	if (config->data.pixel_labels)
+		return pixel_labels(path, header, shape);
 	if (header->rank != 1)
-		return tarn_fail(TARN_EDATA, "%s: labels have %u dimensions; one number a sample is expected", path,
-				 header->rank);
+		return tarn_fail(TARN_EDATA,
+				 "%s: labels have %u dimensions; one number a sample is expected (one a pixel with "
+				 "data.pixel_labels: true)",
+				 path, header->rank);
 	return TARN_OK;
 }
 
@@ -169,21 +187,22 @@ static enum tarn_status read_labels(struct data_stream *stream, const struct arr
 {
 	uint8_t chunk[4096];
 	size_t width = array_type_bytes(header->type);
-	uint32_t done = 0, count = header->dim[0];
+	uint64_t done = 0, count = header->bytes / width;
 	*largest = -1;
 	while (done < count) {
-		uint32_t step = (uint32_t)(sizeof chunk / width);
+		uint64_t step = sizeof chunk / width;
 		step = step > count - done ? count - done : step;
 		enum tarn_status st = stream_read(stream, chunk, step * width);
 		if (st)
 			return st;
-		for (uint32_t i = 0; i < step; i++) {
+		for (uint64_t i = 0; i < step; i++) {
 			int64_t value = label_value(header->type, chunk + i * width);
 			bool ignored = ignore_index >= 0 && value == ignore_index;
 			if ((value < 0 || value >= (int64_t)classes) && !ignored)
 				return tarn_fail(TARN_EDATA,
-						 "%s: label at index %u is %lld; allowed are 0 to %u (data.classes)",
-						 stream->path, done + i, (long long)value, classes - 1);
+						 "%s: label at index %llu is %lld; allowed are 0 to %u (data.classes)",
+						 stream->path, (unsigned long long)(done + i), (long long)value,
+						 classes - 1);
 			if (value > *largest)
 				*largest = (int32_t)value;
 			if (out)
@@ -195,7 +214,8 @@ static enum tarn_status read_labels(struct data_stream *stream, const struct arr
 }
 
 /* data.classes, or 1 + the largest training label. */
-static enum tarn_status find_classes(const struct config *config, struct host_arena *arena, uint32_t *classes)
+static enum tarn_status find_classes(const struct config *config, const struct sample_shape *sample,
+				     struct host_arena *arena, uint32_t *classes)
 {
 	*classes = config->data.classes;
 	if (*classes > INT32_MAX)
@@ -211,8 +231,8 @@ static enum tarn_status find_classes(const struct config *config, struct host_ar
 	int32_t largest = 0;
 	st = array_open(&stream, files.targets, config->data.type == DATA_NPY, &header);
 	if (!st) {
-		struct sample_shape unused;
-		st = target_shape(config, files.targets, &header, &unused);
+		struct sample_shape shape = *sample;
+		st = target_shape(config, files.targets, &header, &shape);
 	}
 	if (!st)
 		st = read_labels(&stream, &header, INT32_MAX, -1, NULL, &largest);
@@ -250,7 +270,7 @@ enum tarn_status files_describe(const struct config *config, enum data_split spl
 		st = tarn_fail(TARN_EDATA, "%s holds %u samples but %s holds %u", files.inputs, inputs.dim[0],
 			       files.targets, targets.dim[0]);
 	if (!st && config->network.loss == LOSS_CROSS_ENTROPY)
-		st = find_classes(config, arena, &shape->classes);
+		st = find_classes(config, shape, arena, &shape->classes);
 	if (!st)
 		*samples = inputs.dim[0];
 	return st;
@@ -335,7 +355,7 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
 		dataset->targets = data;
 	} else if (!st) {
-		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples, int32_t);
+		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples * dataset->target_elements, int32_t);
 		st = labels ? read_labels(&stream, &header, dataset->shape.classes,
 					  dataset->config->network.ignore_index, labels, &largest)
 			    : TARN_ENOMEM;

@@ -27,6 +27,18 @@ static uint32_t train_samples(const struct config *config)
 	return config->data.type == DATA_HASH ? config->data.batch : DEFAULT_SAMPLES;
 }
 
+enum tarn_status pixel_label_shape(struct sample_shape *shape)
+{
+	char text[SHAPE_TEXT];
+	if (shape->rank != 3)
+		return tarn_fail(TARN_EINVAL, "data.pixel_labels needs images (H x W x C); samples have the shape %s",
+				 shape_format(shape->dim, shape->rank, text, sizeof text));
+	shape->target_rank = 2;
+	shape->target_dim[0] = shape->dim[0];
+	shape->target_dim[1] = shape->dim[1];
+	return TARN_OK;
+}
+
 enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
 			       struct sample_shape *shape)
 {
@@ -60,7 +72,7 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 		return tarn_fail(TARN_EINVAL, "data.classes is %u; data.type: %s needs 1 to 2^31 - 1",
 				 config->data.classes, type);
 	shape->classes = config->data.classes;
-	return TARN_OK;
+	return config->data.pixel_labels ? pixel_label_shape(shape) : TARN_OK;
 }
 
 static void fill_hash(const struct dataset *dataset, uint64_t first, float *values, int32_t *labels, float *targets)
@@ -73,8 +85,9 @@ static void fill_hash(const struct dataset *dataset, uint64_t first, float *valu
 			for (uint64_t c = 0; c < channels; c++)
 				*values++ = hash_uniform(HASH_SEED_INPUT, ((first + n) * channels + c) * pixels + pixel,
 							 1.0f);
-		if (labels)
-			*labels++ = (int32_t)hash_label(HASH_SEED_TARGET, first + n, shape->classes);
+		for (uint64_t t = 0; labels && t < dataset->target_elements; t++)
+			*labels++ = (int32_t)hash_label(HASH_SEED_TARGET, (first + n) * dataset->target_elements + t,
+							shape->classes);
 		for (uint64_t t = 0; targets && t < dataset->target_elements; t++)
 			*targets++ = hash_uniform(HASH_SEED_TARGET, (first + n) * dataset->target_elements + t, 1.0f);
 	}
@@ -152,6 +165,16 @@ static enum tarn_status fill_linear(const struct dataset *dataset, uint64_t seed
 	return TARN_OK;
 }
 
+/* Which quarter of its image a pixel lies in; 0 when a sample has one label. */
+static uint64_t quadrant(const struct dataset *dataset, uint64_t pixel)
+{
+	const struct sample_shape *shape = &dataset->shape;
+	if (shape->target_rank != 2)
+		return 0;
+	uint64_t h = pixel / shape->target_dim[1], w = pixel % shape->target_dim[1];
+	return 2u * (h >= shape->target_dim[0] / 2) + (w >= shape->target_dim[1] / 2);
+}
+
 static enum tarn_status fill_synthetic(const struct dataset *dataset, enum data_split split, float *values,
 				       int32_t *labels, float *targets, struct host_arena *arena)
 {
@@ -167,12 +190,14 @@ static enum tarn_status fill_synthetic(const struct dataset *dataset, enum data_
 	if (!pattern)
 		return TARN_ENOMEM;
 	fill_patterns(dataset, seed, pattern);
-	for (uint32_t n = 0; n < dataset->samples; n++) {
-		uint32_t label = n % dataset->shape.classes;
-		labels[n] = (int32_t)label;
-		for (uint64_t i = 0; i < elements; i++)
-			values[n * elements + i] += pattern[label * elements + i];
-	}
+	uint64_t parts = dataset->target_elements, part = elements / parts;
+	for (uint64_t n = 0; n < dataset->samples; n++)
+		for (uint64_t p = 0; p < parts; p++) {
+			uint64_t label = (n + quadrant(dataset, p)) % dataset->shape.classes;
+			labels[n * parts + p] = (int32_t)label;
+			for (uint64_t i = p * part; i < (p + 1) * part; i++)
+				values[n * elements + i] += pattern[label * elements + i];
+		}
 	host_arena_release(arena, mark);
 	return TARN_OK;
 }
@@ -245,7 +270,7 @@ enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struc
 	uint64_t total = dataset->samples * dataset->sample_elements;
 	uint64_t target_total = dataset->samples * dataset->target_elements;
 	float *values = HOST_ARRAY(arena, total, float);
-	int32_t *labels = regression ? NULL : HOST_ARRAY(arena, dataset->samples, int32_t);
+	int32_t *labels = regression ? NULL : HOST_ARRAY(arena, target_total, int32_t);
 	float *targets = regression ? HOST_ARRAY(arena, target_total, float) : NULL;
 	if (!values || (!labels && !targets))
 		return TARN_ENOMEM;
