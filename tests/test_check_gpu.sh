@@ -8,6 +8,11 @@ if [ ! -e "$BUILD/cudasim/libcuda.so.1" ]; then
 	finish
 fi
 
+if grep -q '^CONFIG_DEBUG_CHECKS=y' "$BUILD/auto.conf"; then
+	skip "make check-gpu on the simulated device" "a build with slow checks records no step"
+	finish
+fi
+
 report=$directory/report.json
 
 every_part_holds() {

@@ -165,6 +165,13 @@ static struct tarn_session *open_session(const char *text, const char *override)
 	return session;
 }
 
+/* Builds with slow checks fill dead ranges with NaN between the ops, so that they launch one by one. */
+#ifdef CONFIG_DEBUG_CHECKS
+#define STEPS_ARE_RECORDED false
+#else
+#define STEPS_ARE_RECORDED true
+#endif
+
 /* After boot nothing is allocated, open or hidden, and the ledger adds up to what the device says. */
 START_TEST(memory_is_frozen_after_boot)
 {
@@ -184,7 +191,7 @@ START_TEST(memory_is_frozen_after_boot)
 	sim.freeze(0);
 	ck_assert_msg(!sim.failures(), "%s: %s", networks[_i].name, sim.failure(0));
 	ck_assert_uint_eq(sim.count(SIM_USED_BYTES), used);
-	ck_assert_uint_gt(sim.count(SIM_GRAPH_LAUNCHES), 0);
+	ck_assert_int_eq(sim.count(SIM_GRAPH_LAUNCHES) > 0, STEPS_ARE_RECORDED);
 	tarn_device_ledger(session, &ledger);
 	for (uint32_t i = 0; i < ledger.lines; i++)
 		sum += ledger.line[i].bytes;
@@ -192,7 +199,7 @@ START_TEST(memory_is_frozen_after_boot)
 	ck_assert_uint_ge(sum, used);
 	ck_assert_uint_lt(sum, used + (2 << 20));
 	ck_assert_uint_eq(sum, ledger.total_bytes + ledger.rounding_bytes);
-	ck_assert(ledger.recorded);
+	ck_assert_int_eq(ledger.recorded, STEPS_ARE_RECORDED);
 	tarn_close(session);
 	cudasim_check(&sim, networks[_i].name);
 }
@@ -206,6 +213,8 @@ START_TEST(hidden_memory_counts)
 	char message[256];
 	struct training training = { .text = small, .steps = 1 };
 	struct training_result result;
+	if (!STEPS_ARE_RECORDED)
+		TESTING_SKIP("the memory of a recorded step; this build launches one by one");
 	cudasim_load(&sim, 0);
 	ck_assert_msg(sim.configure("graph=200MiB", message, sizeof message), "%s", message);
 	ck_assert_ok(training_plan(&training, &result));
