@@ -75,7 +75,8 @@ static enum tarn_status plan_points(struct sweep *s, uint64_t smallest, struct p
 	if (st)
 		return st;
 	const struct program *program = &s->plan->program[0];
-	uint64_t low = s->plan->persistent_bytes + result[1].height, high = s->plan->persistent_bytes + none.height;
+	/* Not the height, which a last, longer packing may have brought below what any request is granted. */
+	uint64_t low = s->plan->persistent_bytes + result[1].min_budget, high = s->plan->persistent_bytes + none.height;
 	low = smallest > low ? smallest : low;
 	high = high > low ? high : low;
 	curve->points = PLAN_CURVE_POINTS;

@@ -186,6 +186,26 @@ START_TEST(says_what_is_wrong_with_a_path)
 }
 END_TEST
 
+START_TEST(prints_to_a_stream)
+{
+	const char *path = at("printed");
+	FILE *stream;
+	put(path, "old");
+	ck_assert_ok(atomic_file_open_stream(&file, path, &stream));
+	fputs("new", stream);
+	ck_assert_str_eq(get(path), "old");
+	ck_assert_ok(atomic_file_close_stream(&file, stream, TARN_OK));
+	ck_assert_str_eq(get(path), "new");
+	ck_assert_ok(atomic_file_open_stream(&file, path, &stream));
+	fputs("half", stream);
+	ck_assert_uint_eq(atomic_file_close_stream(&file, stream, TARN_EINVAL), TARN_EINVAL);
+	ck_assert_str_eq(get(path), "new");
+	ck_assert_fails(atomic_file_open_stream(&file, at("no/file"), &stream), TARN_EIO, "cannot create");
+	ck_assert_ptr_null(stream);
+	ck_assert_uint_eq(temporaries(), 0);
+}
+END_TEST
+
 START_TEST(a_failed_write_changes_nothing)
 {
 	static char text[5000];
@@ -196,6 +216,10 @@ START_TEST(a_failed_write_changes_nothing)
 	signal(SIGXFSZ, SIG_IGN);
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	ck_assert_fails(replace(path, text, at("file.previous")), TARN_EIO, "write failed: File too large");
+	FILE *stream;
+	ck_assert_ok(atomic_file_open_stream(&file, path, &stream));
+	fputs(text, stream);
+	ck_assert_fails(atomic_file_close_stream(&file, stream, TARN_OK), TARN_EIO, "write failed: File too large");
 	ck_assert_str_eq(get(path), "old");
 	ck_assert_int_ne(access(at("file.previous"), F_OK), 0);
 	ck_assert_uint_eq(temporaries(), 0);
@@ -318,6 +342,7 @@ int main(void)
 	tcase_add_test(test, replaces_what_links_point_to);
 	tcase_add_test(test, refuses_what_is_no_regular_file);
 	tcase_add_test(test, says_what_is_wrong_with_a_path);
+	tcase_add_test(test, prints_to_a_stream);
 	tcase_add_test(test, a_failed_write_changes_nothing);
 	tcase_add_test(test, cleans_after_the_dead_only);
 	tcase_add_test(test, writers_do_not_disturb_one_another);

@@ -188,6 +188,7 @@ START_TEST(writes_actions)
 	fclose(file);
 	ck_assert_str_eq(text, "c a\nc b\nf a\nc a\nc c\nf c\nf a\nf b\n");
 	ck_assert_fails(dag_write_schedule(&dag, &schedule, "/nonexistent/s"), TARN_EIO, "cannot create");
+	ck_assert_fails(dag_write_schedule(&dag, &schedule, testing_directory()), TARN_EIO, "is a folder");
 }
 END_TEST
 

@@ -33,6 +33,20 @@ fits() {
 	code 0 "$tarn" pack "$directory/three.csv" --capacity 1KiB --timeout 5
 }
 
+# SIGXFSZ ignored, a write above the limit is an error like a full disk.
+failed_write() {
+	echo old >"$directory/kept.csv"
+	{ echo id,lower,upper,size; seq -f '%g,0,1,1' 200; } >"$directory/long.csv"
+	code 5 bash -c 'trap "" XFSZ; ulimit -f 1; exec "$0" pack "$1" -o "$2"' "$tarn" "$directory/long.csv" \
+		"$directory/kept.csv"
+	says 'write failed: File too large'
+	[ "$(cat "$directory/kept.csv")" = old ]
+	mkfifo "$directory/fifo"
+	code 5 "$tarn" pack "$directory/three.csv" -o "$directory/fifo"
+	says 'is a FIFO, not a regular file'
+	[ -p "$directory/fifo" ]
+}
+
 overfull() {
 	code 3 "$tarn" pack "$directory/three.csv" --capacity 383 -o "$directory/none.csv"
 	has status '"infeasible"'
@@ -116,6 +130,7 @@ assert result["load"] <= result["lower_bound"] <= result["height"] < 1.2 * resul
 }
 
 expect "a packing, its height and its table" fits
+expect "a failed write leaves what was there" failed_write
 expect "an overfull time is named with its buffers" overfull
 expect "a height above the load is proved" proved
 expect "the order of lines does not matter" same_in_any_order

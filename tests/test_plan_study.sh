@@ -110,6 +110,18 @@ explanation() {
 	"$tarn" plan "$@" --explain | grep -q "One MiB more would save"
 }
 
+# The last packing of the plan of least memory gets below what any request is granted: the curve begins at the latter.
+curve_of_repacked() {
+	"$tarn" plan configs/peers/lstm.yaml $null model.layers=1 data.context=32 --explain --json >"$directory/lstm.json"
+	/usr/bin/python3 - "$directory/lstm.json" <<-EOF
+		import json, sys
+		plan = json.load(open(sys.argv[1]))
+		curve = plan["explanation"]["curve"]
+		assert curve[0]["budget_bytes"] == plan["min_budget_bytes"], (plan["min_budget_bytes"], curve)
+		assert all(p["arena_bytes"] <= p["budget_bytes"] for p in curve), curve
+	EOF
+}
+
 # A plan file is explained too, without the curve, for which the planner is needed.
 explanation_of_a_file() {
 	"$tarn" plan configs/peers/mlp.yaml -o "$directory/mlp.plan" >/dev/null
@@ -140,6 +152,7 @@ expect "without anything in place LeNet's plan is that of its graph" same_plan c
 expect "bounds hold for a residual network" bounds_hold configs/peers/resnet20.yaml model.depth=8
 # shellcheck disable=SC2086 # words
 expect "an explanation adds up" explanation configs/peers/resnet20.yaml model.depth=8 $null memory.budget=45MiB
+expect "a curve begins at the smallest budget that plans" curve_of_repacked
 expect "a plan file is explained too" explanation_of_a_file
 expect "a refusal names what is largest" refusal
 expect "a graph that cannot be written is an error" dump_is_refused

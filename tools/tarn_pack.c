@@ -2,6 +2,7 @@
 #include "command.h"
 
 #ifdef CONFIG_PLANNER
+#include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/host_arena.h"
 #include "planner/pack.h"
@@ -255,21 +256,18 @@ static enum tarn_status write_table(const struct table *t, const uint64_t *offse
 		by_line[i] = &t->row[i];
 	if (t->rows)
 		qsort(by_line, t->rows, sizeof(const struct row *), compare_lines);
-	FILE *file = fopen(path, "w");
-	if (!file)
-		return tarn_fail(TARN_EIO, "%s: %s", path, strerror(errno));
+	struct atomic_file target;
+	FILE *file;
+	enum tarn_status st = atomic_file_open_stream(&target, path, &file);
+	if (st)
+		return st;
 	fputs("id,lower,upper,size,offset\n", file);
 	for (uint32_t i = 0; i < t->rows; i++) {
 		const struct pack_buffer *b = &by_line[i]->buffer;
 		fprintf(file, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", by_line[i]->id, b->first, b->last,
 			b->bytes, offset[by_line[i] - t->row]);
 	}
-	bool failed = ferror(file);
-	if (fclose(file) || failed) {
-		remove(path);
-		return tarn_fail(TARN_EIO, "%s: cannot write: %s", path, strerror(errno));
-	}
-	return TARN_OK;
+	return atomic_file_close_stream(&target, file, TARN_OK);
 }
 
 /* ---- Answers ---- */

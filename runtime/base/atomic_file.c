@@ -225,3 +225,33 @@ void atomic_file_abandon(struct atomic_file *file)
 	close(file->fd);
 	file->fd = -1;
 }
+
+enum tarn_status atomic_file_open_stream(struct atomic_file *file, const char *path, FILE **stream)
+{
+	*stream = NULL;
+	enum tarn_status st = atomic_file_open(file, path);
+	if (st)
+		return st;
+	atomic_file_clean(file->target);
+	/* The stream closes its own descriptor: file->fd holds the lock until the commit. */
+	int fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	*stream = fd < 0 ? NULL : fdopen(fd, "wb");
+	if (*stream)
+		return TARN_OK;
+	st = tarn_fail(TARN_EIO, "%s: cannot create: %s", file->target, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	atomic_file_abandon(file);
+	return st;
+}
+
+enum tarn_status atomic_file_close_stream(struct atomic_file *file, FILE *stream, enum tarn_status st)
+{
+	bool failed = ferror(stream);
+	if ((fclose(stream) || failed) && !st)
+		st = tarn_fail(TARN_EIO, "%s: write failed: %s", file->target, strerror(errno));
+	if (!st)
+		return atomic_file_commit(file, NULL);
+	atomic_file_abandon(file);
+	return st;
+}

@@ -10,7 +10,7 @@
  * A temporary file is locked (flock) while its writer lives; one without a lock was left by a process that was killed,
  * whatever process has its number now, and atomic_file_clean removes it.
  *
- * Nothing here but atomic_file_clean uses the heap: all paths are in the struct.
+ * Nothing here but atomic_file_clean and the streams uses the heap: all paths are in the struct.
  */
 #ifndef TARN_BASE_ATOMIC_FILE_H
 #define TARN_BASE_ATOMIC_FILE_H
@@ -18,6 +18,7 @@
 #include "base/status.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 /* Longest path of a target, terminating zero included. */
@@ -51,6 +52,15 @@ enum tarn_status atomic_file_write(struct atomic_file *file, const void *data, s
  * has no links the file before is renamed. After a failure nothing temporary is left.
  */
 enum tarn_status atomic_file_commit(struct atomic_file *file, const char *previous);
+
+/*
+ * atomic_file_open with a stream to print to, for texts that are written at boot; atomic_file_close_stream ends it.
+ * NULL in *stream after a failure, when nothing is left to close.
+ */
+enum tarn_status atomic_file_open_stream(struct atomic_file *file, const char *path, FILE **stream);
+
+/* Commits when `st`, the status of what was printed, is TARN_OK and all of it was written; else abandons. */
+enum tarn_status atomic_file_close_stream(struct atomic_file *file, FILE *stream, enum tarn_status st);
 
 /* Removes the temporary file of an open that was not committed. Keeps the sentence of the failure. */
 void atomic_file_abandon(struct atomic_file *file);

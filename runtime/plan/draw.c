@@ -12,8 +12,6 @@
 #include "plan/draw_curve.h"
 #include "plan/svg.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -503,27 +501,11 @@ static void draw_all(const struct drawing *d)
 static enum tarn_status write_drawing(struct drawing *d, const char *path)
 {
 	struct atomic_file file;
-	enum tarn_status st = atomic_file_open(&file, path);
+	enum tarn_status st = atomic_file_open_stream(&file, path, &d->out);
 	if (st)
 		return st;
-	atomic_file_clean(file.target);
-	int fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
-	d->out = fd < 0 ? NULL : fdopen(fd, "wb");
-	if (!d->out) {
-		st = tarn_fail(TARN_EIO, "drawing %s: cannot create: %m", path);
-		if (fd >= 0)
-			close(fd);
-		goto out;
-	}
 	draw_all(d);
-	bool failed = ferror(d->out);
-	if (fclose(d->out) || failed)
-		st = tarn_fail(TARN_EIO, "drawing %s: write failed: %m", path);
-	if (!st)
-		st = atomic_file_commit(&file, NULL);
-out:
-	atomic_file_abandon(&file);
-	return st;
+	return atomic_file_close_stream(&file, d->out, TARN_OK);
 }
 
 enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, const struct plan_curve *curve,

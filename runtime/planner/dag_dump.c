@@ -1,8 +1,9 @@
 /* dag_dump.c - see dag_dump.h. */
 #include "planner/dag_dump.h"
 
+#include "base/atomic_file.h"
+
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,9 +142,10 @@ static void find_homes(struct dump *d)
 
 static enum tarn_status write_graph(struct dump *d, const char *path)
 {
-	d->file = fopen(path, "w");
-	if (!d->file)
-		return tarn_fail(TARN_EIO, "%s: cannot create: %s", path, strerror(errno));
+	struct atomic_file file;
+	enum tarn_status st = atomic_file_open_stream(&file, path, &d->file);
+	if (st)
+		return st;
 	fputs("{\"nodes\": [\n", d->file);
 	write_sources(d);
 	for (uint32_t number = 0; number < d->problem->problem.ops; number++)
@@ -151,10 +153,7 @@ static enum tarn_status write_graph(struct dump *d, const char *path)
 	fputs("\n ],\n \"targets\": [", d->file);
 	write_targets(d);
 	fputs("]}\n", d->file);
-	bool failed = ferror(d->file);
-	if (fclose(d->file) || failed)
-		return tarn_fail(TARN_EIO, "%s: write failed", path);
-	return TARN_OK;
+	return atomic_file_close_stream(&file, d->file, TARN_OK);
 }
 
 enum tarn_status dag_dump(const struct plan *plan, const struct program *program, const struct graph_problem *problem,

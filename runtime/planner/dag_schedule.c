@@ -1,7 +1,8 @@
 /* dag_schedule.c - a schedule of an abstract graph as a list of actions. */
 #include "planner/dag_file.h"
 
-#include <errno.h>
+#include "base/atomic_file.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -55,17 +56,16 @@ static void write_step(const struct dag *dag, uint32_t o, uint32_t step, struct 
 static enum tarn_status write_actions(const struct dag *dag, const struct schedule *schedule, struct last_reads *reads,
 				      const char *path)
 {
-	FILE *file = fopen(path, "w");
-	if (!file)
-		return tarn_fail(TARN_EIO, "%s: cannot create: %s", path, strerror(errno));
+	struct atomic_file target;
+	FILE *file;
+	enum tarn_status st = atomic_file_open_stream(&target, path, &file);
+	if (st)
+		return st;
 	find_last_reads(&dag->problem, schedule, reads);
 	reads->instances = 0;
 	for (uint32_t s = 0; s < schedule->steps; s++)
 		write_step(dag, schedule->step[s], s, reads, file);
-	bool failed = ferror(file);
-	if (fclose(file) || failed)
-		return tarn_fail(TARN_EIO, "%s: write failed", path);
-	return TARN_OK;
+	return atomic_file_close_stream(&target, file, TARN_OK);
 }
 
 enum tarn_status dag_write_schedule(const struct dag *dag, const struct schedule *schedule, const char *path)
