@@ -6,6 +6,7 @@
  */
 #include "models/models.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -69,6 +70,17 @@ static enum tarn_status add_block(struct network *net, const uint32_t *value, co
 	return st ? st : add_residual(net, value, scope, "mlp", branch, x, y);
 }
 
+/* No pixel is left over. */
+static enum tarn_status check_patches(const struct network *net, uint32_t patch, uint32_t x)
+{
+	const struct tensor *image = &net->graph->tensor[x];
+	if (image->rank == 4 && (image->dim[1] % patch || image->dim[2] % patch))
+		return tarn_fail(TARN_EINVAL,
+				 "images of %" PRIu32 "x%" PRIu32 " cannot be cut into patches of %" PRIu32 "x%" PRIu32,
+				 image->dim[1], image->dim[2], patch, patch);
+	return TARN_OK;
+}
+
 static enum tarn_status build(struct network *net, const struct model_values *values, uint32_t classes, uint32_t x,
 			      uint32_t *y)
 {
@@ -77,7 +89,9 @@ static enum tarn_status build(struct network *net, const struct model_values *va
 		.channels = value[WIDTH], .kernel = { patch, patch }, .stride = { patch, patch }, .bias = true
 	};
 	const float kept = net->init_bound, bound = (float)(0.02 * sqrt(3));
-	enum tarn_status st = layer_conv2d(net, "patch", x, &conv, &x);
+	enum tarn_status st = check_patches(net, patch, x);
+	if (!st)
+		st = layer_conv2d(net, "patch", x, &conv, &x);
 	if (!st)
 		st = layer_sequence(net, "patches", x, &x);
 	net->init_bound = bound;

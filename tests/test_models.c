@@ -202,6 +202,7 @@ static const struct {
 	{ "model: {family: vgg}", "stage5/pool: max_pool: a kernel that spans 2 is larger", &fashion },
 	{ "model: {family: unet, levels: 8}", "cannot be halved 7 times; height and width must be multiples of 128",
 	  &pixels },
+	{ "model: {family: vit, patch: 3}", "images of 32x32 cannot be cut into patches of 3x3", &cifar },
 	{ "model: {family: unet}", "cross-entropy with 10 classes needs 4x10", &cifar },
 	{ "model: {family: densenet, depth: 41}", "depth 41 is not 6n + 4; the nearest are 40 and 46", &cifar },
 	{ "model: {family: mobilenetv2, width_percent: 5}", "net.yaml:1:", &cifar },

@@ -64,6 +64,9 @@ static const struct {
 	  "[IDS]` for\n"
 	  "ops whose runs all come before, `with: ID` for another output of the op just before (its time is 0).\n"
 	  "Exit codes: 0 planned; 3 no schedule fits, which is proved; 4 none was found.\n" },
+	{ "calibrate", "tarn calibrate CONFIG [key=value ...] -o COSTS.txt",
+	  "Measures what each op of a run costs here; device.costs=COSTS.txt then plans with it.\n"
+	  "  -o FILE  the measured costs, as text\n" },
 #endif
 	{ "train",
 	  "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] "

@@ -346,7 +346,7 @@ static void print_result(const struct pack_result *result, double pack_ms)
 {
 	static const char *const outcome[] = { "ok", "infeasible", "unknown" };
 	printf("{\"height\": %" PRIu64 ", \"lower_bound\": %" PRIu64 ", \"optimal\": %s, ", result->height,
-	       result->lower_bound, result->optimal ? "true" : "false");
+	       result->lower_bound, result->optimal && result->outcome == PACK_FITS ? "true" : "false");
 	json_number("pack_ms", pack_ms);
 	printf(", \"status\": \"%s\", \"load\": %" PRIu64 ", \"nodes\": %" PRIu64 "}\n", outcome[result->outcome],
 	       result->load, result->nodes);
