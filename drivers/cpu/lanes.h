@@ -25,4 +25,7 @@ static inline double lanes_total(const struct lanes *lanes)
 	return total;
 }
 
+/* Sum of n floats, by lanes. */
+double lanes_sum(const float *x, uint32_t n);
+
 #endif

@@ -10,18 +10,6 @@
 
 #include <math.h>
 
-CPU_CLONES static double row_sum(const float *x, uint32_t n)
-{
-	struct lanes sum = { { 0 } };
-	uint32_t whole = n - n % LANES;
-	for (uint32_t i = 0; i < whole; i += LANES)
-		for (uint32_t l = 0; l < LANES; l++)
-			sum.lane[l] += x[i + l];
-	for (uint32_t i = whole; i < n; i++)
-		sum.lane[i - whole] += x[i];
-	return lanes_total(&sum);
-}
-
 CPU_CLONES static double row_squares(const float *x, uint32_t n, float mean)
 {
 	struct lanes sum = { { 0 } };
@@ -73,7 +61,7 @@ static void forward_body(const struct bound_instr *instr, uint64_t chunk)
 	float *mean = instr_output(instr, 1), *rstd = instr_output(instr, 2);
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *x = (const float *)instr->address[0] + r * n;
-		float m = (float)(row_sum(x, n) / n);
+		float m = (float)(lanes_sum(x, n) / n);
 		float variance = (float)(row_squares(x, n, m) / n);
 		float deviation = 1.0f / sqrtf(variance + instr->kernel->attr.epsilon);
 		row_apply(x, (float *)instr_output(instr, 0) + r * n, n, m, deviation, instr->address[1],

@@ -27,18 +27,6 @@ CPU_CLONES static double run_exponentials(const float *x, uint32_t n, float larg
 	return lanes_total(&sum);
 }
 
-CPU_CLONES static double run_sum(const float *x, uint32_t n)
-{
-	struct lanes sum = { { 0 } };
-	uint32_t whole = n - n % LANES;
-	for (uint32_t i = 0; i < whole; i += LANES)
-		for (uint32_t l = 0; l < LANES; l++)
-			sum.lane[l] += x[i + l];
-	for (uint32_t i = whole; i < n; i++)
-		sum.lane[i - whole] += x[i];
-	return lanes_total(&sum);
-}
-
 struct row_exponentials row_exponentials(const float *x, uint32_t n)
 {
 	struct row_exponentials row = { row_largest(x, n), 0.0 };
@@ -51,7 +39,7 @@ static double row_sum(const float *x, uint32_t n)
 {
 	double total = 0.0;
 	for (uint32_t k = 0; k < n; k += LANES * LANE_RUN)
-		total += run_sum(x + k, n - k < LANES * LANE_RUN ? n - k : LANES * LANE_RUN);
+		total += lanes_sum(x + k, n - k < LANES * LANE_RUN ? n - k : LANES * LANE_RUN);
 	return total;
 }
 

@@ -71,18 +71,6 @@ CPU_CLONES static double row_dot(const float *a, const float *b, uint32_t n)
 	return lanes_total(&sum);
 }
 
-CPU_CLONES static double row_total(const float *a, uint32_t n)
-{
-	struct lanes sum = { { 0 } };
-	uint32_t whole = n - n % LANES;
-	for (uint32_t i = 0; i < whole; i += LANES)
-		for (uint32_t l = 0; l < LANES; l++)
-			sum.lane[l] += a[i + l];
-	for (uint32_t i = whole; i < n; i++)
-		sum.lane[i - whole] += a[i];
-	return lanes_total(&sum);
-}
-
 CPU_CLONES static void softmax_grad_row(const float *dy, const float *y, float *dx, uint32_t n, float alpha, float dot)
 {
 	CPU_INDEPENDENT
@@ -163,7 +151,7 @@ static void log_softmax_grad_body(const struct bound_instr *instr, uint64_t chun
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *dy = (const float *)instr->address[0] + r * n,
 			    *y = (const float *)instr->address[1] + r * n;
-		log_softmax_grad_row(dy, y, (float *)instr_output(instr, 0) + r * n, n, (float)row_total(dy, n));
+		log_softmax_grad_row(dy, y, (float *)instr_output(instr, 0) + r * n, n, (float)lanes_sum(dy, n));
 	}
 }
 
