@@ -219,15 +219,15 @@ openmp-$(CONFIG_DRIVER_CPU) := -fopenmp
 flags := -std=c11 -D_GNU_SOURCE -DTARN_VERSION='"$(VERSION)"' -Iruntime -Idrivers -I. -include $(autoconf-h) \
 	 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -fopenmp-simd \
 	 -Wall -Wextra -Wshadow -Wconversion -Werror=implicit $(if $(WERROR),-Werror) $(san-flags)
+# clang says of each loop that it does not vectorise, which is no fault.
+flags += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
 user-flags := $(CPPFLAGS) $(CFLAGS)
 # Where the CUDA toolkit is, if anywhere; only checks of the tests need its headers.
 CUDA_HOME ?= /usr/local/cuda
 
 # One set of flags a group of objects, the compiler included, so that another one rebuilds.
 flags-lib := $(CC) $(flags) $(user-flags)
-# clang says of each loop that it does not vectorise, which is no fault.
-flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno -fno-trapping-math \
-	$(if $(findstring clang,$(CC)),-Wno-pass-failed) $(user-flags)
+flags-cpu := $(CC) $(flags) -O3 -fopenmp -fno-math-errno -fno-trapping-math $(user-flags)
 flags-tool := $(flags-lib)
 cuda-headers := $(if $(wildcard $(CUDA_HOME)/include/cudnn_graph.h),-isystem $(CUDA_HOME)/include -DTARN_CUDA_HEADERS)
 flags-test := $(CC) $(flags) -Itests $(cuda-headers) $(openmp-y) $(shell $(PKG_CONFIG) --cflags check 2>/dev/null) $(user-flags)
