@@ -44,9 +44,9 @@ struct tarn_options {
 	uint64_t arena_bytes;     /* its size */
 	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
 	const volatile int *stop; /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
-	bool poison;    /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
+	bool poison;             /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
 	const char *device_path; /* with plan_only: plan for the device that this file describes (device_file.h) */
-	bool plan_only; /* stop after verification: no data, no arena; only the tarn_plan_* calls work */
+	bool plan_only;          /* stop after verification: no data, no arena; only the tarn_plan_* calls work */
 };
 
 struct tarn_plan_info {
@@ -58,10 +58,10 @@ struct tarn_plan_info {
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
-	double overhead, plan_ms, pack_ms; /* pack_ms: the part of plan_ms that packing took */
+	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
 	/*
-	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no plan
-	 * has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
+	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no
+	 * plan has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
 	 */
 	uint64_t time_bound_ns, peak_bound_bytes;
 	double gap;
@@ -127,8 +127,8 @@ TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, con
 TARN_API enum tarn_status tarn_plan_curve(struct tarn_session *session);
 
 /*
- * Why the plan needs what it needs: what is in memory at the peak, kept, computed again, in place; the curve when it was
- * made. Sentences, or one JSON object.
+ * Why the plan needs what it needs: what is in memory at the peak, kept, computed again, in place; the curve when it
+ * was made. Sentences, or one JSON object.
  */
 TARN_API enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json, FILE *out);
 

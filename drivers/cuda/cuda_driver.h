@@ -89,7 +89,7 @@ struct bound_instr {
 	uint64_t workspace;
 	struct prepared_launch *launch; /* all of an own op; what follows the library's call elsewhere */
 	uint32_t launches;
-	void *pack; /* cuDNN's variant pack */
+	void *pack;                /* cuDNN's variant pack */
 	struct watch_range *range; /* operands and workspace, for a device that checks */
 	uint32_t ranges;
 	struct bound_instr *next;

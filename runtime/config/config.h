@@ -60,12 +60,12 @@ struct size_list {
 };
 
 struct config {
-	const char *file; /* where it came from, for messages */
-	const char *name; /* name: of the run; default: the file's stem */
-	uint32_t driver;  /* device.driver: enum config_driver */
-	bool tf32;        /* device.tf32 */
-	bool graph;       /* device.graph: record a step and replay it with one call, where the device can */
-	uint64_t reserve; /* device.reserve: device memory kept out of the arena, bytes */
+	const char *file;  /* where it came from, for messages */
+	const char *name;  /* name: of the run; default: the file's stem */
+	uint32_t driver;   /* device.driver: enum config_driver */
+	bool tf32;         /* device.tf32 */
+	bool graph;        /* device.graph: record a step and replay it with one call, where the device can */
+	uint64_t reserve;  /* device.reserve: device memory kept out of the arena, bytes */
 	const char *costs; /* device.costs: file of measured costs; "" for the driver's own estimates */
 	/* Where memory.budget was given, "file:line:column: " or "command line: ", for messages; "" when it was not. */
 	const char *budget_place;
@@ -73,35 +73,36 @@ struct config {
 
 	struct {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default), or BUDGET_AUTO */
-		uint32_t recompute; /* enum strategy */
-		struct text_list keep; /* tensor names or globs for `manual` */
+		uint32_t recompute;     /* enum strategy */
+		struct text_list keep;  /* tensor names or globs for `manual` */
 		uint64_t workspace_cap; /* bytes a library call may use as workspace */
-		uint32_t effort; /* enum planner_effort */
-		bool in_place; /* outputs may take over the memory of inputs */
-		bool offload; /* tensors may wait in host memory */
+		uint32_t effort;        /* enum planner_effort */
+		bool in_place;          /* outputs may take over the memory of inputs */
+		bool offload;           /* tensors may wait in host memory */
 		uint64_t offload_limit; /* bytes of host memory for them; UINT64_MAX for `unlimited` (the default) */
 		uint64_t offload_bandwidth; /* bytes a second; 0: what the driver says */
 	} memory;
 
 	struct {
-		uint32_t type; /* enum data_type */
-		const char *directory; /* data.directory, already joined to the config file's directory unless absolute */
+		uint32_t type;         /* enum data_type */
+		const char *directory; /* already joined to the config file's directory unless absolute */
 		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
-		uint32_t context; /* data.context: tokens in a sample; 0: samples are values of data.shape */
+		uint32_t context;    /* data.context: tokens in a sample; 0: samples are values of data.shape */
 		uint32_t token_type; /* data.token_type: enum token_type of the files */
-		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch, synthetic 1024 */
+		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch,
+						   synthetic 1024 */
 		bool shuffle, drop_last;
-		bool pixel_labels; /* data.pixel_labels: a label for each pixel of an image */
-		struct real_list mean, std; /* normalisation: (x/255 - mean) / std for bytes, one value or one a channel */
-		uint32_t shift; /* data.augment.shift: random crop after padding by so many pixels */
-		bool flip; /* data.augment.flip: random horizontal flip */
+		bool pixel_labels;          /* data.pixel_labels: a label for each pixel of an image */
+		struct real_list mean, std; /* (x/255 - mean) / std for bytes, one value or one a channel */
+		uint32_t shift;             /* data.augment.shift: random crop after padding by so many pixels */
+		bool flip;                  /* data.augment.flip: random horizontal flip */
 	} data;
 
 	struct {
-		uint32_t init; /* enum init_kind */
-		uint32_t loss; /* enum loss_kind */
+		uint32_t init;     /* enum init_kind */
+		uint32_t loss;     /* enum loss_kind */
 		bool chunked_loss; /* the last dense layer is part of the loss */
 		double label_smoothing;
 		int32_t ignore_index; /* label of rows that do not count; -1: none */
@@ -111,21 +112,21 @@ struct config {
 		uint32_t type; /* enum optimizer_kind */
 		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
 		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
-		uint32_t schedule; /* enum schedule_kind */
+		uint32_t schedule;          /* enum schedule_kind */
 		uint32_t warmup_steps;
-		double final_rate; /* cosine: end value as a fraction of learning_rate */
+		double final_rate;    /* cosine: end value as a fraction of learning_rate */
 		uint32_t step_epochs; /* step: every so many epochs */
-		double step_factor; /* step: times this */
+		double step_factor;   /* step: times this */
 	} optimizer;
 
 	struct {
 		uint32_t epochs;
 		uint64_t max_steps; /* 0: no limit */
 		uint64_t seed;
-		uint32_t threads; /* 0: all cores */
-		uint32_t log_every; /* steps */
+		uint32_t threads;        /* 0: all cores */
+		uint32_t log_every;      /* steps */
 		uint32_t evaluate_every; /* epochs; 0: only at the end */
-		const char *snapshot; /* train.snapshot: file; "" none */
+		const char *snapshot;    /* train.snapshot: file; "" none */
 		uint32_t snapshot_every; /* epochs; 0: only at the end */
 	} train;
 
@@ -134,19 +135,29 @@ struct config {
 	const struct yaml_node *model;
 };
 
-enum config_type { CONFIG_TEXT, CONFIG_REAL, CONFIG_INTEGER, CONFIG_BOOL, CONFIG_BYTES, CONFIG_CHOICE, CONFIG_TEXT_LIST,
-		   CONFIG_REAL_LIST, CONFIG_SIZE_LIST, CONFIG_NODE };
+enum config_type {
+	CONFIG_TEXT,
+	CONFIG_REAL,
+	CONFIG_INTEGER,
+	CONFIG_BOOL,
+	CONFIG_BYTES,
+	CONFIG_CHOICE,
+	CONFIG_TEXT_LIST,
+	CONFIG_REAL_LIST,
+	CONFIG_SIZE_LIST,
+	CONFIG_NODE
+};
 
 struct config_key {
 	const char *path; /* "memory.budget" */
 	enum config_type type;
-	uint32_t offset; /* in struct config */
-	uint32_t width; /* bytes of an integer field: 4 or 8 */
+	uint32_t offset;  /* in struct config */
+	uint32_t width;   /* bytes of an integer field: 4 or 8 */
 	double low, high; /* range of a number, of a size, of each item of a list, of a text's length; both included */
-	const char *default_text; /* as one would write it; NULL: required */
+	const char *default_text;   /* as one would write it; NULL: required */
 	const char *const *choices; /* names by enum value; then aliases */
-	uint32_t n_choices; /* all of them */
-	const uint32_t *alias; /* enum values of the last n_aliases choices */
+	uint32_t n_choices;         /* all of them */
+	const uint32_t *alias;      /* enum values of the last n_aliases choices */
 	uint32_t n_aliases;
 	const char *unit, *help, *example;
 };
@@ -169,22 +180,23 @@ enum tarn_status config_parse(const char *text, size_t bytes, const char *name, 
 			      uint32_t overrides, struct host_arena *arena, struct config *config);
 
 /*
- * The run as "path=value" lines (no layers, no model), for the plan file; and back, then overrides. Every key comes back
- * with the same bits. An override may not reach into the network, which a plan has fixed.
- * config_to_lines: NULL when the host has no memory.
+ * The run as "path=value" lines (no layers, no model), for the plan file; and back, then overrides. Every key comes
+ * back with the same bits. An override may not reach into the network, which a plan has fixed. config_to_lines: NULL
+ * when the host has no memory.
  */
 char *config_to_lines(const struct config *config, struct host_arena *arena);
-enum tarn_status config_from_lines(const char *lines, const char *name, const char *const *override,
-				   uint32_t overrides, struct host_arena *arena, struct config *config);
+enum tarn_status config_from_lines(const char *lines, const char *name, const char *const *override, uint32_t overrides,
+				   struct host_arena *arena, struct config *config);
 
-/* The schema for people and editors; `key` NULL for all of it, else one key or section (TARN_EINVAL with "did you mean"). */
+/* The schema for people and editors; `key` NULL for all of it, else one key or section (TARN_EINVAL with "did you
+ * mean"). */
 enum tarn_status config_help(FILE *out, const char *key);
 void config_markdown(FILE *out);
 void config_json_schema(FILE *out);
 
 /*
- * A stage that knows nothing of files has failed with a sentence that begins with a key, "data.batch is 80 ...": puts the
- * place of that key, or of the section it would stand in, in front. Returns `status`.
+ * A stage that knows nothing of files has failed with a sentence that begins with a key, "data.batch is 80 ...": puts
+ * the place of that key, or of the section it would stand in, in front. Returns `status`.
  */
 enum tarn_status config_fail_place(const struct config *config, enum tarn_status status);
 

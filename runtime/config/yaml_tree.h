@@ -8,8 +8,8 @@
  * where a name is meant (YAML 1.1's implicit booleans do not exist here).
  *
  * The readers below give one line "file:line:column: path: what is wrong, what would be right" and TARN_EINVAL.
- * yaml_tree.c is the parser (libyaml); everything else lies in yaml_node.c and needs no library, so that a build without
- * YAML reads values with the same rules.
+ * yaml_tree.c is the parser (libyaml); everything else lies in yaml_node.c and needs no library, so that a build
+ * without YAML reads values with the same rules.
  */
 #ifndef TARN_CONFIG_YAML_TREE_H
 #define TARN_CONFIG_YAML_TREE_H
@@ -23,12 +23,12 @@ enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
 struct yaml_node {
 	enum yaml_kind kind;
-	uint32_t line, column;       /* from 1; 0: given on the command line */
-	const char *file;            /* for messages; "command line" for an override */
-	const char *key;             /* in a map, the key; NULL in a list and at the root */
+	uint32_t line, column; /* from 1; 0: given on the command line */
+	const char *file;      /* for messages; "command line" for an override */
+	const char *key;       /* in a map, the key; NULL in a list and at the root */
 	uint32_t key_line, key_column;
-	const char *text;            /* scalar: its text; "" for an empty value */
-	bool quoted;                 /* the scalar stood in quotes */
+	const char *text;                        /* scalar: its text; "" for an empty value */
+	bool quoted;                             /* the scalar stood in quotes */
 	struct yaml_node *parent, *first, *next; /* children in the file's order */
 	uint32_t children;
 };
@@ -85,7 +85,8 @@ enum tarn_status yaml_read_integer(const struct yaml_node *node, int64_t low, in
 enum tarn_status yaml_read_bool(const struct yaml_node *node, bool *out);
 enum tarn_status yaml_read_bytes(const struct yaml_node *node, uint64_t *out);
 /* One of names[0..count); writes its index. The message lists the choices and suggests the nearest. */
-enum tarn_status yaml_read_choice(const struct yaml_node *node, const char *const *names, uint32_t count, uint32_t *out);
+enum tarn_status yaml_read_choice(const struct yaml_node *node, const char *const *names, uint32_t count,
+				  uint32_t *out);
 
 /* The nearest of names[] within an edit distance of a third of the length, or NULL. For "did you mean". */
 const char *nearest_name(const char *text, const char *const *names, uint32_t count);

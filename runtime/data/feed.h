@@ -1,8 +1,8 @@
 /*
  * feed.h - the loader thread: the next batch is ready before the step asks for it.
  *
- * The thread decodes batch k+1 into its own host buffer (made at boot) while the device works on batch k; when the step has
- * consumed the staging slot, feed_next copies (or the thread has already written, where the host reaches the arena)
+ * The thread decodes batch k+1 into its own host buffer (made at boot) while the device works on batch k; when the step
+ * has consumed the staging slot, feed_next copies (or the thread has already written, where the host reaches the arena)
  * the batch into staging. No allocation after open. The sequence of batches is a pure function of (seed, first batch),
  * so resuming at any batch gives the same one. Each sample of an epoch comes exactly once; the last batch of an
  * epoch is short unless drop_last.
@@ -19,15 +19,15 @@ struct feed_options {
 	uint32_t batch;
 	bool shuffle, drop_last, augment;
 	uint64_t seed;
-	uint32_t first_epoch;      /* where to start: for resuming */
-	uint32_t first_batch;      /* within the epoch */
-	bool repeat;               /* go on with the next epoch; false: end after one */
+	uint32_t first_epoch; /* where to start: for resuming */
+	uint32_t first_batch; /* within the epoch */
+	bool repeat;          /* go on with the next epoch; false: end after one */
 };
 
 struct batch {
-	const float *input;  /* [samples * sample_elements] */
+	const float *input; /* [samples * sample_elements] */
 	const void *target;
-	uint32_t samples;    /* < batch only at the end of an epoch; 0: no more */
+	uint32_t samples;       /* < batch only at the end of an epoch; 0: no more */
 	uint32_t epoch, number; /* both from 0 */
 };
 

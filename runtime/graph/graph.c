@@ -114,8 +114,8 @@ uint32_t graph_text(struct graph *graph, const char *text)
 static enum tarn_status check_limits(const struct graph *graph, const char *name, uint64_t more)
 {
 	if (strlen(name) > GRAPH_MAX_NAME)
-		return tarn_fail(TARN_EINVAL, "\"%.40s...\": a name of %zu bytes is too long; this build allows %d", name,
-				 strlen(name), GRAPH_MAX_NAME);
+		return tarn_fail(TARN_EINVAL, "\"%.40s...\": a name of %zu bytes is too long; this build allows %d",
+				 name, strlen(name), GRAPH_MAX_NAME);
 	if (graph->tensors + more > GRAPH_MAX_TENSORS)
 		return tarn_fail(TARN_EINVAL, "the graph needs more than %d tensors, the limit of this build",
 				 GRAPH_MAX_TENSORS);

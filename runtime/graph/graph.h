@@ -56,7 +56,7 @@ enum tensor_role {
 
 enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM };
 
-#define TENSOR_FROZEN 1u /* a parameter that is not trained: no gradient, no optimizer state, no update */
+#define TENSOR_FROZEN 1u   /* a parameter that is not trained: no gradient, no optimizer state, no update */
 #define TENSOR_NO_DECAY 2u /* a parameter without weight decay (biases and norms when the config says so) */
 
 /* Plain data, written to the plan file as it is. */

@@ -117,7 +117,8 @@ static inline enum tarn_status add_weight_and_bias(struct network *net, struct p
 }
 
 /* gamma 1 and beta 0 of a norm over `channels`. */
-static inline enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels, uint32_t *out)
+static inline enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels,
+						  uint32_t *out)
 {
 	struct parameter parameter = { .layer = name, .part = "weight", .rank = 1, .init = INIT_ONE };
 	parameter.dim[0] = channels;

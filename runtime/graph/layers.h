@@ -66,7 +66,8 @@ enum tarn_status layer_global_pool(struct network *net, const char *name, uint32
 enum tarn_status layer_flatten(struct network *net, const char *name, uint32_t x, bool channels_first, uint32_t *y);
 /* y is x itself in inference and at rate 0. */
 enum tarn_status layer_dropout(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y);
-/* The same with one draw for a whole sample: stochastic depth, on the branch of a residual block (Huang et al. 2016). */
+/* The same with one draw for a whole sample: stochastic depth, on the branch of a residual block (Huang et al. 2016).
+ */
 enum tarn_status layer_stochastic_depth(struct network *net, const char *name, uint32_t x, float rate, uint32_t *y);
 /* Of two or more tensors, in their order: ((x0 + x1) + x2) ... */
 enum tarn_status layer_add(struct network *net, const char *name, const uint32_t *x, uint32_t count, uint32_t *y);
@@ -82,8 +83,8 @@ struct conv_transpose_options {
 };
 
 /*
- * Height (H - 1) * stride - 2 * padding + kernel + output_padding, and width. "<name>/weight" (I, O, KH, KW), as PyTorch
- * has it.
+ * Height (H - 1) * stride - 2 * padding + kernel + output_padding, and width. "<name>/weight" (I, O, KH, KW), as
+ * PyTorch has it.
  */
 enum tarn_status layer_conv_transpose2d(struct network *net, const char *name, uint32_t x,
 					const struct conv_transpose_options *options, uint32_t *y);

@@ -23,7 +23,7 @@ enum tarn_status shape_check(const char *name, const struct shape *shape);
  * not 0, rate in [0,1), activation allowed ...), since plans from files come through here too; only the names of the
  * tensors must be in order (graph_check looks at them first).
  */
-enum tarn_status shape_infer(const struct graph *graph, enum op_kind kind, const char *name,
-			     const struct op_attr *attr, const uint32_t *input, uint32_t inputs, struct shape *out);
+enum tarn_status shape_infer(const struct graph *graph, enum op_kind kind, const char *name, const struct op_attr *attr,
+			     const uint32_t *input, uint32_t inputs, struct shape *out);
 
 #endif

@@ -77,7 +77,8 @@ enum tarn_status plan_explain(const struct plan *plan, const struct program *pro
 /* What a buffer holds: the tensor's name, or that of the op whose workspace it is. */
 const char *plan_buffer_name(const struct plan_explanation *e, uint32_t buffer);
 
-/* Of a program with instructions: the peak in one sentence of at most `size` bytes: the op, and the largest `most` things in memory beside. */
+/* Of a program with instructions: the peak in one sentence of at most `size` bytes: the op, and the largest `most`
+ * things in memory beside. */
 void plan_peak_sentence(const struct plan_explanation *e, uint32_t most, char *text, size_t size);
 
 /* Sentences for people; `curve` may be NULL. */

@@ -43,8 +43,8 @@ enum instruction_kind {
 };
 
 /*
- * A run of an op: operand k (inputs, then outputs, as in the graph) lies at operand_offset[first_operand + k]. Or a copy
- * of a tensor, or its wait, which repeats all fields of the copy. Fields of the other sort are zero.
+ * A run of an op: operand k (inputs, then outputs, as in the graph) lies at operand_offset[first_operand + k]. Or a
+ * copy of a tensor, or its wait, which repeats all fields of the copy. Fields of the other sort are zero.
  */
 struct instruction {
 	uint32_t kind; /* enum instruction_kind */

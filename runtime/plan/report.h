@@ -12,9 +12,9 @@ struct plan_report {
 	uint64_t transient_peak_bytes, none_transient_peak_bytes; /* activations, gradients, workspaces only */
 	uint64_t min_budget_bytes;
 	uint64_t parameter_count;
-	uint32_t recomputed_ops; /* extra runs in a training step */
+	uint32_t recomputed_ops;              /* extra runs in a training step */
 	uint64_t stored_bytes, fetched_bytes; /* that a training step moves to the host region and back */
-	double overhead;         /* extra compute time / compute time of a training step, as estimated */
+	double overhead;                      /* extra compute time / compute time of a training step, as estimated */
 	uint64_t overhead_bytes; /* beside the arena, measured or as described; 0 where the arena is all there is */
 	uint64_t reserve_bytes;  /* kept for what is only known after boot */
 	double plan_ms;          /* CPU ms of graphs, schedules, packing and verification; 0 for a loaded plan */

@@ -204,10 +204,10 @@ enum tarn_status graph_problem_keep(const struct graph *graph, const struct grap
 			found = true;
 		}
 		if (!found)
-			return tarn_fail(
-				TARN_EINVAL,
-				"memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan --print` lists them",
-				pattern->item[i]);
+			return tarn_fail(TARN_EINVAL,
+					 "memory.keep: \"%s\" matches no tensor of the forward pass; `tarn plan "
+					 "--print` lists them",
+					 pattern->item[i]);
 	}
 	*out = keep;
 	return TARN_OK;

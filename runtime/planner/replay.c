@@ -179,7 +179,8 @@ static bool can_run_again(const struct replay *r, uint32_t o)
 
 /*
  * Time to make the value again if it were gone now, with all that is missing for it. Infinite when that would run an op
- * which may not run any more; `limit`: a cost above it may be called infinite as well; after `most` ops the walk ends, and what is known by then is returned.
+ * which may not run any more; `limit`: a cost above it may be called infinite as well; after `most` ops the walk ends,
+ * and what is known by then is returned.
  */
 static double cost_of_walk(struct replay *r, uint32_t value, double limit, uint32_t most)
 {

@@ -32,16 +32,16 @@ struct buffer {
 
 struct expansion {
 	struct instance *instance;
-	struct buffer *buffer;          /* values' buffers first, then one a step with a workspace */
-	uint32_t *operand_instance;     /* for each step: inputs, then outputs, as the op lists them */
-	uint32_t *first_operand;        /* [steps]: where the step's operands start */
-	uint32_t *workspace_buffer;     /* [steps]: UINT32_MAX where the op needs none */
-	uint64_t *live_bytes;           /* [steps]: buffers and workspace live during the step */
+	struct buffer *buffer;      /* values' buffers first, then one a step with a workspace */
+	uint32_t *operand_instance; /* for each step: inputs, then outputs, as the op lists them */
+	uint32_t *first_operand;    /* [steps]: where the step's operands start */
+	uint32_t *workspace_buffer; /* [steps]: UINT32_MAX where the op needs none */
+	uint64_t *live_bytes;       /* [steps]: buffers and workspace live during the step */
 	uint32_t instances, buffers;
 	uint64_t peak_bytes;
 	uint32_t peak_step;
-	uint64_t time_ns;               /* sum of costs */
-	uint32_t recomputed;            /* runs beyond each op's first */
+	uint64_t time_ns;    /* sum of costs */
+	uint32_t recomputed; /* runs beyond each op's first */
 };
 
 /* Derives everything; TARN_EINTERNAL (with step and op) when the sequence is not a legal schedule of the problem. */
@@ -52,7 +52,8 @@ enum tarn_status schedule_expand(const struct problem *problem, const struct sch
 enum tarn_status schedule_measure(const struct problem *problem, const struct schedule *schedule,
 				  struct host_arena *arena, uint64_t *peak_bytes, uint64_t *time_ns);
 
-/* Independent of schedule_expand and plainly right (quadratic): legality of the sequence. For tests and debug builds. */
+/* Independent of schedule_expand and plainly right (quadratic): whether the sequence is legal. For tests and debug
+ * builds. */
 enum tarn_status schedule_check(const struct problem *problem, const struct schedule *schedule);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * certificate.h - what a program states about itself beside its bytes: time and bounds. Private to verify/.
  *
- *   - time_ns is what its instructions take on two streams, ops on one, copies at the plan's bandwidth on another, in the
- * order in which they start; without copies the sum of the costs. base_time_ns is that of its ops once each,
+ *   - time_ns is what its instructions take on two streams, ops on one, copies at the plan's bandwidth on another, in
+ * the order in which they start; without copies the sum of the costs. base_time_ns is that of its ops once each,
  * recomputed_ops what runs more often;
  *   - peak_bound_bytes is the persistent part and the largest op that must run: its inputs, outputs and workspace;
  *   - time_bound_ns is proved by the weights in the plan: the sum of plan/proof.h is formed anew, inequality by
  * inequality, each of which must be one of this program's graph. Where no weights stand it is the time of each needed
- * op once; so it must be in a program with copies, where the inequalities do not hold. All of it is relative to the costs and workspaces that the plan states, which only the device that made it
- * knows.
+ * op once; so it must be in a program with copies, where the inequalities do not hold. All of it is relative to the
+ * costs and workspaces that the plan states, which only the device that made it knows.
  */
 #ifndef TARN_VERIFY_CERTIFICATE_H
 #define TARN_VERIFY_CERTIFICATE_H

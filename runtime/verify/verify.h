@@ -13,8 +13,8 @@
  *   - effects run exactly once; every op whose result is recorded, staged or updated runs at least once;
  *   - a store finds the tensor whole, and nothing writes its place before its wait; a fetch finds, whole in the host
  *     region, exactly the tensor that it brings back; nothing reads or writes its target before its wait. Both regions'
- *     bounds hold, a slot names one copy at a time, every copy is waited for, and host bytes that a copy in flight reads
- *     or writes are not written by another;
+ *     bounds hold, a slot names one copy at a time, every copy is waited for, and host bytes that a copy in flight
+ * reads or writes are not written by another;
  *   - at the end every persistent tensor's place holds its newest version;
  *   - the largest sum of live bytes <= stated peak <= budget; arena_bytes <= budget; all programs agree on the
  * persistent table (the first dimension of a staging slot may differ), and only INPUT reads a staging slot. Then the

@@ -5,8 +5,9 @@
  * a run of the `tarn` program is controlled by the environment alone:
  *
  *   TARN_CUDASIM         settings as key=value, separated by commas (sizes take KiB, MiB, GiB); see sim_configure()
- *   TARN_CUDASIM_FAULT   NAME:N:CODE[,...]: the N-th call of NAME ("any": of all) fails with CODE; the name "kernel", which "any" leaves out,
- *                        makes the N-th kernel executed fail, which is seen later, at the next call
+ *   TARN_CUDASIM_FAULT   NAME:N:CODE[,...]: the N-th call of NAME ("any": of all) fails with CODE;
+ *                        the name "kernel", which "any" leaves out, makes the N-th kernel executed
+ *                        fail, which is seen later, at the next call
  *   TARN_CUDASIM_REPORT  a file that gets counts and failures, one a line, when the process ends
  *
  * A failure of the strict accounting is a sentence with kernel, PTX line, block and thread where there are any. It is

@@ -5,8 +5,8 @@
  * arena as an array of cells of TARN_ALIGNMENT bytes, each holding a 64-bit hash. An op hashes the cells it reads and
  * fills its outputs with hash(op, output, cell, what it read); overlaps that the op table does not allow destroy what
  * they touch. A mutant is harmless when it stays inside its bounds, every effect sees the same inputs, every persistent
- * tensor ends with the same contents, and the numbers of bytes and nanoseconds that the plan states are true: no bound is
- * above what the plan itself needs.
+ * tensor ends with the same contents, and the numbers of bytes and nanoseconds that the plan states are true: no bound
+ * is above what the plan itself needs.
  */
 #ifndef TARN_TESTS_MUTATE_H
 #define TARN_TESTS_MUTATE_H

@@ -457,7 +457,8 @@ struct problem *recurrent_problem(struct host_arena *arena, uint32_t steps)
 struct problem *random_training_problem(struct host_arena *arena, struct testing_random *random, uint32_t layers)
 {
 	struct builder b = builder_new(arena);
-	uint32_t *made = must(HOST_ARRAY(arena, layers, uint32_t)), *gradient = must(HOST_ARRAY(arena, layers, uint32_t));
+	uint32_t *made = must(HOST_ARRAY(arena, layers, uint32_t)),
+		 *gradient = must(HOST_ARRAY(arena, layers, uint32_t));
 	uint32_t reach = testing_between(random, 1, 3), first[16], inputs;
 	b.p->any_size = true;
 	for (uint32_t i = 0; i < layers; i++) {

@@ -19,26 +19,26 @@ int testing_run(Suite *suite);
 
 /* Notes that the running test was left out, with the reason that `make check` prints. Use through TESTING_SKIP. */
 void testing_skip(const char *test, const char *reason);
-#define TESTING_SKIP(reason) \
-	do { \
+#define TESTING_SKIP(reason)                      \
+	do {                                      \
 		testing_skip(__func__, (reason)); \
-		return; \
+		return;                           \
 	} while (0)
 
 /* TARN_OK or the test fails with the sentence. */
-#define ck_assert_ok(call) \
-	do { \
-		enum tarn_status status_ = (call); \
+#define ck_assert_ok(call)                                                                                 \
+	do {                                                                                               \
+		enum tarn_status status_ = (call);                                                         \
 		ck_assert_msg(status_ == TARN_OK, "%s: status %d: %s", #call, (int)status_, tarn_error()); \
 	} while (0)
 /* The status is the one expected and the sentence contains the text. */
-#define ck_assert_fails(call, expected, text) \
-	do { \
-		enum tarn_status status_ = (call); \
-		ck_assert_msg(status_ == (expected), "%s: status %d, expected %d: %s", #call, (int)status_, \
-			      (int)(expected), tarn_error()); \
+#define ck_assert_fails(call, expected, text)                                                                    \
+	do {                                                                                                     \
+		enum tarn_status status_ = (call);                                                               \
+		ck_assert_msg(status_ == (expected), "%s: status %d, expected %d: %s", #call, (int)status_,      \
+			      (int)(expected), tarn_error());                                                    \
 		ck_assert_msg(strstr(tarn_error(), (text)) != NULL, "%s: \"%s\" does not contain \"%s\"", #call, \
-			      tarn_error(), (text)); \
+			      tarn_error(), (text));                                                             \
 	} while (0)
 
 /* Deterministic random numbers for property tests: SplitMix64. Print the seed in failure messages. */
