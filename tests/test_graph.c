@@ -343,6 +343,10 @@ static const struct misuse misuses[] = {
 	{ OP_LSTM_CELL, NO_ATTR, { { 5, 12 }, { 5, 4 } }, 2, "for a state of 5x4 they are 5x16" },
 	{ OP_GRU_CELL, NO_ATTR, { { 5, 12 }, { 5, 16 }, { 5, 4 } }, 3, "gates have the shape 5x16" },
 	{ OP_EXPONENTIAL_AVERAGE, { .alpha = 2 }, { { 5 }, { 5 } }, 2, "the decay, is 2, it must be from 0 to 1" },
+	{ OP_CAST, NO_ATTR, { { 5 } }, 1, "f32 to f32 is no cast" },
+	{ OP_CAST, { .mode = DTYPE_I32 }, { { 5 } }, 1, "f32 to i32 is no cast" },
+	{ OP_MATMUL, { .mode = DTYPE_BF16 }, { { 3, 5 }, { 5, 7 } }, 2, "the result cannot be bf16 where numbers are stored as f32" },
+	{ OP_FILL, { .rank = 1, .extent = { 3 }, .mode = DTYPE_U64 }, { { 0 } }, 0, "stored as u64" },
 	{ OP_KINDS, NO_ATTR, { { 0 } }, 0, "unknown kind" },
 };
 

@@ -85,6 +85,7 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_GRU_CELL] = recurrent_prepare,
 	[OP_GRU_CELL_GRAD] = recurrent_prepare,
 	[OP_EXPONENTIAL_AVERAGE] = update_prepare,
+	[OP_CAST] = cast_prepare,
 };
 
 static enum tarn_status cpu_probe(void)
@@ -190,6 +191,10 @@ static struct kernel *describe_kernel(struct host_arena *host, const struct grap
 static enum tarn_status check_types(const struct kernel *kernel)
 {
 	for (uint32_t i = 0; i < kernel->inputs + kernel->outputs; i++) {
+		uint32_t dtype = kernel->operand[i].dtype;
+		if ((dtype == DTYPE_BF16 || dtype == DTYPE_F16) && kernel->kind != OP_CAST)
+			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u is stored as %s",
+					 op_row(kernel->kind)->name, kernel->name, i, dtype_name(dtype));
 		if (!kernel->operand[i].elements)
 			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u is empty",
 					 op_row(kernel->kind)->name, kernel->name, i);

@@ -28,6 +28,7 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_ADD] = derive_add_op,
 	[OP_MULTIPLY] = derive_multiply,
 	[OP_SCALE] = derive_scale,
+	[OP_CAST] = derive_cast,
 	[OP_CONCAT] = derive_concat,
 	[OP_SLICE] = derive_slice,
 	[OP_PAD_AXIS] = derive_pad_axis,

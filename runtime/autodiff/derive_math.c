@@ -91,6 +91,15 @@ enum tarn_status derive_scale(struct graph *graph, uint32_t op, const uint32_t *
 	return derive_add(graph, op, "input", OP_SCALE, &attr, grad_output, 1, &grad_input[0]);
 }
 
+/* Rounding counts as the identity. */
+enum tarn_status derive_cast(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
+			     uint32_t *grad_input)
+{
+	const struct op_attr attr = { .mode = graph->tensor[op_inputs(graph, op)[0]].dtype };
+	(void)wanted;
+	return derive_add(graph, op, "input", OP_CAST, &attr, grad_output, 1, &grad_input[0]);
+}
+
 /* The mask depends on the attributes and the step alone, so the op is its own derivative. */
 enum tarn_status derive_dropout(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
 				uint32_t *grad_input)

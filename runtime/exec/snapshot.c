@@ -47,9 +47,8 @@ struct snapshot {
 };
 
 /* Names of enum dtype in the format. */
-static const char *const format_dtype[DTYPES] = {
-	[DTYPE_F32] = "F32", [DTYPE_I32] = "I32", [DTYPE_U8] = "U8", [DTYPE_U64] = "U64"
-};
+static const char *const format_dtype[DTYPES] = { [DTYPE_F32] = "F32", [DTYPE_I32] = "I32",   [DTYPE_U8] = "U8",
+						  [DTYPE_U64] = "U64", [DTYPE_BF16] = "BF16", [DTYPE_F16] = "F16" };
 
 static bool is_saved(uint32_t role)
 {

@@ -50,6 +50,7 @@ static uint64_t operations_each(const struct op *op)
 	case OP_INPUT:
 	case OP_RECORD:
 	case OP_RESHAPE:
+	case OP_CAST:
 	case OP_PERMUTE:
 	case OP_CONCAT:
 	case OP_SLICE:

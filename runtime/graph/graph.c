@@ -17,6 +17,8 @@ static const struct {
 	[DTYPE_I32] = { "i32", 4 },
 	[DTYPE_U8] = { "u8", 1 },
 	[DTYPE_U64] = { "u64", 8 },
+	[DTYPE_BF16] = { "bf16", 2 },
+	[DTYPE_F16] = { "f16", 2 },
 };
 
 static const char *const role_names[ROLES] = {

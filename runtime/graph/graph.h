@@ -39,7 +39,8 @@
 #define TENSOR_NONE UINT32_MAX
 #define OP_NONE UINT32_MAX
 
-enum dtype { DTYPE_F32, DTYPE_I32, DTYPE_U8, DTYPE_U64, DTYPES };
+/* bf16: bfloat16, the upper half of a float32; f16: IEEE 754 binary16. Which ops store them: storage.h. */
+enum dtype { DTYPE_F32, DTYPE_I32, DTYPE_U8, DTYPE_U64, DTYPE_BF16, DTYPE_F16, DTYPES };
 
 enum tensor_role {
 	ROLE_ACTIVATION,

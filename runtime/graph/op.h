@@ -102,6 +102,7 @@
  *   LOGISTIC_MIXTURE_GRAD   parameters, image, dloss (1)           dparameters        -
  *   WEIGHT_NORM             v (O,..), g (O)                        w                  -
  *   WEIGHT_NORM_GRAD        dw, v, g                               dv, dg             -
+ *   CAST                    x                                      y                  mode
  *
  * Definitions that a kernel and its test must share:
  *   - `activation` on MATMUL, CONV2D, ADD and BATCH_APPLY is applied to the result before it is stored; only NONE,
@@ -167,6 +168,10 @@
  *     (logits), then for each channel M means, M logarithms of scales (at least -7) and, with three channels, M
  *     coefficients before tanh.
  *   - WEIGHT_NORM: w = g v / |v| for each output; Salimans, Kingma 2016.
+ *   - CAST: x in another number format, the enum dtype in `mode`, one of f32, bf16, f16 that x does not have. Rounded to
+ *     the nearest, ties to even; beyond the largest number infinite; NaN stays NaN.
+ *   - In MATMUL, BATCH_MATMUL, CONV2D_GRAD_WEIGHT, EMBEDDING, EMBEDDING_GRAD, FILL and for dw in
+ *     LINEAR_CROSS_ENTROPY_GRAD, `mode` is the enum dtype of the result: see storage.h.
  */
 /* clang-format on */
 #ifndef TARN_GRAPH_OP_H
@@ -255,6 +260,7 @@ enum op_kind {
 	OP_LOGISTIC_MIXTURE_GRAD,
 	OP_WEIGHT_NORM,
 	OP_WEIGHT_NORM_GRAD,
+	OP_CAST,
 	OP_KINDS
 };
 

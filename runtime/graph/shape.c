@@ -100,13 +100,38 @@ enum tarn_status shape_need_dtype(const struct shape_call *call, uint32_t index,
 			  tensor_name(call->graph, call->input[index]), dtype_name(tensor->dtype), dtype_name(dtype));
 }
 
-/* Inputs [first, last) hold f32. */
-enum tarn_status shape_need_f32(const struct shape_call *call, uint32_t first, uint32_t last)
+enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, uint32_t last)
 {
 	enum tarn_status st = TARN_OK;
-	for (uint32_t i = first; i < last && !st; i++)
-		st = shape_need_dtype(call, i, DTYPE_F32);
+	for (uint32_t i = first; i < last && !st; i++) {
+		bool narrow = storage_has(call->storage->inputs, i) ||
+			      (storage_has(call->storage->wide_inputs, i) && shape_in(call, i)->dtype != DTYPE_F32);
+		st = shape_need_dtype(call, i, narrow ? (enum dtype)call->stored : DTYPE_F32);
+	}
 	return st;
+}
+
+/* The storage type is one, and `mode` names it or f32 where the results may have either. */
+static enum tarn_status need_storage(const struct shape_call *call)
+{
+	if (!dtype_is_real(call->stored) && call->row != op_row(OP_RESHAPE))
+		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
+				  dtype_name(call->stored));
+	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
+		return shape_fail(call, "the result cannot be %s where numbers are stored as %s", dtype_name(call->attr->mode),
+				  dtype_name(call->stored));
+	return TARN_OK;
+}
+
+/* The types of the outputs that the rule left as f32 or like an input. */
+static void set_stored(const struct shape_call *call)
+{
+	for (uint32_t k = 0; k < call->row->outputs; k++) {
+		if (storage_has(call->storage->outputs, k))
+			call->out[k].dtype = (uint8_t)call->stored;
+		else if (storage_has(call->storage->wide_outputs, k))
+			call->out[k].dtype = (uint8_t)call->attr->mode;
+	}
 }
 
 enum tarn_status shape_need_rank(const struct shape_call *call, uint32_t index, uint32_t rank, const char *layout)
@@ -272,6 +297,7 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_LOGISTIC_MIXTURE_GRAD] = shape_rule_logistic_mixture,
 	[OP_WEIGHT_NORM] = shape_rule_weight_norm,
 	[OP_WEIGHT_NORM_GRAD] = shape_rule_weight_norm,
+	[OP_CAST] = shape_rule_cast,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */
@@ -297,14 +323,19 @@ enum tarn_status shape_infer(const struct graph *graph, enum op_kind kind, const
 	const struct op_row *row = op_row(kind);
 	if (!row)
 		return tarn_fail(TARN_EINVAL, "%s: unknown kind of op %d", name, (int)kind);
-	struct shape_call call = { graph, row, name, attr, input, inputs, out };
+	struct shape_call call = { graph, row, name, attr, input, inputs, out, op_storage(kind), DTYPE_F32 };
 	if (inputs < row->min_inputs || (inputs > row->max_inputs && row->max_inputs != UINT8_MAX))
 		return shape_fail(&call, "%" PRIu32 " inputs, needed are %u to %u", inputs, row->min_inputs,
 				  row->max_inputs);
 	enum tarn_status st = check_inputs(&call);
 	if (st)
 		return st;
-	st = rules[kind](&call);
+	call.stored = storage_type(graph, kind, attr, input, inputs);
+	st = need_storage(&call);
+	if (!st)
+		st = rules[kind](&call);
+	if (!st)
+		set_stored(&call);
 	for (uint32_t k = 0; k < row->outputs && !st; k++)
 		st = shape_check(name, &out[k]);
 	return st;

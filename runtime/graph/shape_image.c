@@ -25,7 +25,7 @@ static void set_statistic(const struct shape_call *call, struct shape *shape, co
 
 enum tarn_status shape_rule_group_norm(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 3);
+	enum tarn_status st = shape_need_real(call, 0, 3);
 	if (st)
 		return st;
 	st = need_groups(call, 0);
@@ -46,7 +46,7 @@ enum tarn_status shape_rule_group_norm(const struct shape_call *call)
 /* dy, x, mean, rstd [, gamma] */
 enum tarn_status shape_rule_group_norm_grad(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = need_groups(call, 0);
@@ -75,7 +75,7 @@ enum tarn_status shape_rule_group_norm_grad(const struct shape_call *call)
 
 enum tarn_status shape_rule_resample(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "an image NxHxWxC");
@@ -95,7 +95,7 @@ enum tarn_status shape_rule_resample(const struct shape_call *call)
 
 enum tarn_status shape_rule_weight_mask(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "convolution weights OxIxKHxKW");
@@ -114,7 +114,7 @@ enum tarn_status shape_rule_weight_mask(const struct shape_call *call)
 /* v, g; or dw, v, g */
 enum tarn_status shape_rule_weight_norm(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	const uint32_t v = call->inputs - 2;
@@ -141,7 +141,7 @@ enum tarn_status shape_rule_weight_norm(const struct shape_call *call)
  */
 enum tarn_status shape_rule_logistic_mixture(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	for (uint32_t i = 0; i < 2 && !st; i++)
 		st = shape_need_rank(call, i, 4, "an image NxHxWxC");
 	if (st)

@@ -17,7 +17,7 @@ enum tarn_status shape_rule_input(const struct shape_call *call)
 
 enum tarn_status shape_rule_record(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	st = shape_need_vectors(call, 0, 2, 1);
@@ -34,7 +34,7 @@ enum tarn_status shape_rule_record(const struct shape_call *call)
 enum tarn_status shape_rule_activation(const struct shape_call *call)
 {
 	const struct op_attr *attr = call->attr;
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	if (attr->activation == ACTIVATION_NONE || attr->activation >= ACTIVATIONS)
@@ -47,7 +47,7 @@ enum tarn_status shape_rule_activation(const struct shape_call *call)
 
 enum tarn_status shape_rule_elementwise(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	if (call->attr->activation != ACTIVATION_NONE && call->row != op_row(OP_ADD))
@@ -63,7 +63,7 @@ enum tarn_status shape_rule_elementwise(const struct shape_call *call)
 
 enum tarn_status shape_rule_dropout(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_scalars(call, 1);
@@ -92,7 +92,7 @@ static enum tarn_status shape_need_axis(const struct shape_call *call)
 
 enum tarn_status shape_rule_concat(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_axis(call);
@@ -123,7 +123,7 @@ enum tarn_status shape_rule_concat(const struct shape_call *call)
 
 enum tarn_status shape_rule_slice(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_axis(call);
@@ -141,7 +141,7 @@ enum tarn_status shape_rule_slice(const struct shape_call *call)
 
 enum tarn_status shape_rule_pad_axis(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_axis(call);
@@ -188,7 +188,7 @@ enum tarn_status shape_rule_permute(const struct shape_call *call)
 {
 	const struct tensor *x = shape_in(call, 0);
 	const struct op_attr *attr = call->attr;
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	if (attr->rank != x->rank)
@@ -211,17 +211,28 @@ enum tarn_status shape_rule_fill(const struct shape_call *call)
 	return attr_shape(call, DTYPE_F32);
 }
 
+enum tarn_status shape_rule_cast(const struct shape_call *call)
+{
+	const struct tensor *x = shape_in(call, 0);
+	uint32_t to = call->attr->mode;
+	if (!dtype_is_real(x->dtype) || !dtype_is_real(to) || x->dtype == to)
+		return shape_fail(call, "%s to %s is no cast between two of f32, bf16 and f16", dtype_name(x->dtype),
+				  dtype_name(to));
+	shape_set(&call->out[0], (enum dtype)to, x->rank, x->dim);
+	return TARN_OK;
+}
+
 /* ---- updates ---- */
 
 enum tarn_status shape_rule_sum_squares(const struct shape_call *call)
 {
 	shape_set_vector(&call->out[0], DTYPE_F32, 1);
-	return shape_need_f32(call, 0, 1);
+	return shape_need_real(call, 0, 1);
 }
 
 enum tarn_status shape_rule_clip_scale(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_vectors(call, 0, call->inputs, 1);
@@ -261,7 +272,7 @@ static enum tarn_status need_update_attributes(const struct shape_call *call)
 enum tarn_status shape_rule_update(const struct shape_call *call)
 {
 	uint32_t gradient = call->row->outputs, scalars = gradient + 1;
-	enum tarn_status st = shape_need_f32(call, 0, scalars);
+	enum tarn_status st = shape_need_real(call, 0, scalars);
 	if (st)
 		return st;
 	for (uint32_t i = 1; i < scalars; i++) {
@@ -273,7 +284,7 @@ enum tarn_status shape_rule_update(const struct shape_call *call)
 	if (st)
 		return st;
 	if (call->inputs > scalars + 1) {
-		st = shape_need_f32(call, scalars + 1, scalars + 2);
+		st = shape_need_real(call, scalars + 1, scalars + 2);
 		if (st)
 			return st;
 		st = shape_need_vectors(call, scalars + 1, scalars + 2, 1);

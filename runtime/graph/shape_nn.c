@@ -9,7 +9,7 @@ enum tarn_status shape_rule_matmul(const struct shape_call *call)
 {
 	const struct op_attr *attr = call->attr;
 	char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -110,7 +110,7 @@ static enum tarn_status need_conv_weight(const struct shape_call *call, uint32_t
 
 enum tarn_status shape_rule_conv2d(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "an image NxHxWxC");
@@ -142,7 +142,7 @@ enum tarn_status shape_rule_conv2d(const struct shape_call *call)
 
 enum tarn_status shape_rule_conv2d_grad_input(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "an image NxOHxOWxO");
@@ -168,7 +168,7 @@ enum tarn_status shape_rule_conv2d_grad_input(const struct shape_call *call)
 
 enum tarn_status shape_rule_conv2d_grad_weight(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -217,7 +217,7 @@ static enum tarn_status need_pool_window(const struct shape_call *call)
 
 enum tarn_status shape_rule_pool(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "an image NxHxWxC");
@@ -239,7 +239,7 @@ enum tarn_status shape_rule_pool(const struct shape_call *call)
 
 enum tarn_status shape_rule_pool_grad(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_rank(call, 0, 4, "an image NxOHxOWxC");
@@ -269,7 +269,7 @@ enum tarn_status shape_rule_pool_grad(const struct shape_call *call)
 
 enum tarn_status shape_rule_sum_rows(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_rows(call, 0);
@@ -283,7 +283,7 @@ enum tarn_status shape_rule_sum_rows(const struct shape_call *call)
 /* x, mean, var, gamma, beta; or dy, x, mean, var, gamma, beta [, dgamma, dbeta]. */
 enum tarn_status shape_rule_batch(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_rows(call, 0);
@@ -314,13 +314,13 @@ enum tarn_status shape_rule_batch(const struct shape_call *call)
 
 enum tarn_status shape_rule_running_update(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	st = shape_need_dtype(call, 2, DTYPE_U64);
 	if (st)
 		return st;
-	st = shape_need_f32(call, 3, 5);
+	st = shape_need_real(call, 3, 5);
 	if (st)
 		return st;
 	uint32_t channels = shape_last_dim(shape_in(call, 0));
@@ -342,7 +342,7 @@ enum tarn_status shape_rule_running_update(const struct shape_call *call)
 enum tarn_status shape_rule_layer_norm(const struct shape_call *call)
 {
 	uint32_t row_count = 0;
-	enum tarn_status st = shape_need_f32(call, 0, 3);
+	enum tarn_status st = shape_need_real(call, 0, 3);
 	if (st)
 		return st;
 	st = shape_need_rows(call, 0);
@@ -367,7 +367,7 @@ enum tarn_status shape_rule_layer_norm(const struct shape_call *call)
 enum tarn_status shape_rule_layer_norm_grad(const struct shape_call *call)
 {
 	uint32_t row_count = 0;
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_rows(call, 0);
@@ -397,7 +397,7 @@ enum tarn_status shape_rule_layer_norm_grad(const struct shape_call *call)
 /* logits, labels [, dloss] */
 enum tarn_status shape_rule_cross_entropy(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_dtype(call, 1, DTYPE_I32);
@@ -417,14 +417,14 @@ enum tarn_status shape_rule_cross_entropy(const struct shape_call *call)
 	if (call->inputs == 2)
 		return TARN_OK;
 	shape_set_like(&call->out[0], logits);
-	st = shape_need_f32(call, 2, 3);
+	st = shape_need_real(call, 2, 3);
 	return st ? st : shape_need_vectors(call, 2, 3, 1);
 }
 
 /* prediction, target [, dloss] */
 enum tarn_status shape_rule_squared_error(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (st)
 		return st;
 	st = shape_need_same(call, 1, 0);

@@ -9,6 +9,7 @@
 #define TARN_GRAPH_SHAPE_RULE_H
 
 #include "graph/shape.h"
+#include "graph/storage.h"
 
 /* What a rule looks at, and where it writes the shapes of the outputs. */
 struct shape_call {
@@ -19,6 +20,8 @@ struct shape_call {
 	const uint32_t *input;
 	uint32_t inputs;
 	struct shape *out;
+	const struct op_storage *storage;
+	uint32_t stored; /* the op's storage type */
 };
 
 typedef enum tarn_status shape_rule_fn(const struct shape_call *call);
@@ -41,7 +44,8 @@ uint32_t shape_last_dim(const struct tensor *tensor);
 
 /* What rules ask of inputs and attributes; [first, last) is a range of inputs. */
 enum tarn_status shape_need_dtype(const struct shape_call *call, uint32_t index, enum dtype dtype);
-enum tarn_status shape_need_f32(const struct shape_call *call, uint32_t first, uint32_t last);
+/* f32, or the op's storage type where storage.h has it. */
+enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, uint32_t last);
 enum tarn_status shape_need_rank(const struct shape_call *call, uint32_t index, uint32_t rank, const char *layout);
 enum tarn_status shape_need_vectors(const struct shape_call *call, uint32_t first, uint32_t last, uint32_t length);
 enum tarn_status shape_need_same(const struct shape_call *call, uint32_t index, uint32_t other);
@@ -59,7 +63,7 @@ enum tarn_status shape_need_label_attributes(const struct shape_call *call);
 /* shape_math.c */
 shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_rule_elementwise, shape_rule_dropout,
 	shape_rule_concat, shape_rule_slice, shape_rule_pad_axis, shape_rule_reshape, shape_rule_permute,
-	shape_rule_fill, shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_update;
+	shape_rule_fill, shape_rule_cast, shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_update;
 /* shape_nn.c */
 shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
 	shape_rule_pool, shape_rule_pool_grad, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update,

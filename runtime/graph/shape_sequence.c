@@ -12,7 +12,7 @@ enum tarn_status shape_rule_batch_matmul(const struct shape_call *call)
 {
 	const struct op_attr *attr = call->attr;
 	char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	const struct tensor *a = shape_in(call, 0), *b = shape_in(call, 1);
@@ -47,7 +47,7 @@ static bool ends_with(const uint32_t *large, uint32_t large_rank, const struct t
 enum tarn_status shape_rule_add_broadcast(const struct shape_call *call)
 {
 	char a_text[SHAPE_TEXT], b_text[SHAPE_TEXT];
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
 	const struct tensor *a = shape_in(call, 0), *b = shape_in(call, 1);
@@ -64,7 +64,7 @@ enum tarn_status shape_rule_broadcast_rows(const struct shape_call *call)
 	const struct op_attr *attr = call->attr;
 	const struct tensor *x = shape_in(call, 0);
 	char from[SHAPE_TEXT], to[SHAPE_TEXT];
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	if (attr->rank > OP_MAX_RANK)
@@ -81,7 +81,7 @@ enum tarn_status shape_rule_broadcast_rows(const struct shape_call *call)
 
 enum tarn_status shape_rule_embedding(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (!st)
 		st = shape_need_dtype(call, 1, DTYPE_I32);
 	if (!st)
@@ -99,7 +99,7 @@ enum tarn_status shape_rule_embedding(const struct shape_call *call)
 enum tarn_status shape_rule_embedding_grad(const struct shape_call *call)
 {
 	char text[SHAPE_TEXT];
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (!st)
 		st = shape_need_dtype(call, 1, DTYPE_I32);
 	if (st)
@@ -132,7 +132,7 @@ static enum tarn_status need_causal(const struct shape_call *call, uint32_t rows
 /* x; or dy, y. */
 enum tarn_status shape_rule_log_softmax(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (!st)
 		st = shape_need_rows(call, 0);
 	if (!st && call->inputs == 2)
@@ -155,7 +155,7 @@ enum tarn_status shape_rule_softmax(const struct shape_call *call)
 /* q, k and v from input `first` on. */
 static enum tarn_status need_heads(const struct shape_call *call, uint32_t first)
 {
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	for (uint32_t i = first; i < first + 3 && !st; i++)
 		st = shape_need_rank(call, i, 4, "BxTxHxD");
 	if (!st)
@@ -207,7 +207,7 @@ enum tarn_status shape_rule_attention_grad(const struct shape_call *call)
 
 enum tarn_status shape_rule_rotary(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (!st)
 		st = shape_need_rank(call, 0, 4, "BxTxHxD");
 	if (!st)
@@ -228,7 +228,7 @@ enum tarn_status shape_rule_rotary(const struct shape_call *call)
 enum tarn_status shape_rule_rms_norm(const struct shape_call *call)
 {
 	uint32_t rows = 0;
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (!st)
 		st = shape_need_rows(call, 0);
 	if (!st)
@@ -246,7 +246,7 @@ enum tarn_status shape_rule_rms_norm(const struct shape_call *call)
 enum tarn_status shape_rule_rms_norm_grad(const struct shape_call *call)
 {
 	uint32_t rows = 0;
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (!st)
 		st = shape_need_rows(call, 0);
 	if (!st)
@@ -281,7 +281,7 @@ static enum tarn_status need_gate(const struct shape_call *call)
 
 enum tarn_status shape_rule_gate(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 1);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (!st)
 		st = shape_need_rows(call, 0);
 	if (!st)
@@ -299,7 +299,7 @@ enum tarn_status shape_rule_gate(const struct shape_call *call)
 /* dy, x */
 enum tarn_status shape_rule_gate_grad(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (!st)
 		st = shape_need_rows(call, 1);
 	if (!st)
@@ -324,11 +324,11 @@ enum tarn_status shape_rule_linear_cross_entropy(const struct shape_call *call)
 {
 	uint32_t rows = 0, optional = call->row->min_inputs;
 	bool backward = optional == 5;
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (!st)
 		st = shape_need_dtype(call, 2, DTYPE_I32);
 	if (!st)
-		st = shape_need_f32(call, 3, call->inputs);
+		st = shape_need_real(call, 3, call->inputs);
 	if (!st)
 		st = shape_need_rows(call, 0);
 	if (!st)
@@ -385,7 +385,7 @@ enum tarn_status shape_rule_lstm_cell(const struct shape_call *call)
 {
 	bool backward = call->inputs == 5;
 	uint32_t gates = backward ? 2 : 0, state = gates + 1;
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (!st)
 		st = need_gates(call, gates, 4, state);
 	for (uint32_t i = 0; backward && i < 5 && !st; i++)
@@ -400,7 +400,7 @@ enum tarn_status shape_rule_gru_cell(const struct shape_call *call)
 {
 	bool backward = call->inputs == 4;
 	uint32_t gates = backward ? 1 : 0, state = gates + 2;
-	enum tarn_status st = shape_need_f32(call, 0, call->inputs);
+	enum tarn_status st = shape_need_real(call, 0, call->inputs);
 	if (!st)
 		st = need_gates(call, gates, 3, state);
 	if (!st)
@@ -418,7 +418,7 @@ enum tarn_status shape_rule_gru_cell(const struct shape_call *call)
 
 enum tarn_status shape_rule_exponential_average(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_f32(call, 0, 2);
+	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (!st)
 		st = shape_need_same(call, 1, 0);
 	shape_set_like(&call->out[0], shape_in(call, 0));

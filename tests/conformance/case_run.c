@@ -1,6 +1,7 @@
 /* case_run.c - see case_run.h. */
 #include "conformance/case_run.h"
 
+#include "conformance/formats.h"
 #include "conformance/reference.h"
 #include "support/testing.h"
 
@@ -32,6 +33,8 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 			value += test->offset;
 		if (tensor->dtype == DTYPE_F32)
 			((float *)data)[i] = value;
+		else if (tensor->dtype == DTYPE_BF16 || tensor->dtype == DTYPE_F16)
+			((uint16_t *)data)[i] = format_nearest(tensor->dtype, (double)value);
 		else if (tensor->dtype == DTYPE_I32)
 			((int32_t *)data)[i] =
 				test->kind == OP_INPUT
@@ -44,13 +47,27 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 	}
 }
 
+static double double_at(uint32_t dtype, const void *data, uint64_t i)
+{
+	switch ((enum dtype)dtype) {
+	case DTYPE_F32:
+		return (double)((const float *)data)[i];
+	case DTYPE_I32:
+		return (double)((const int32_t *)data)[i];
+	case DTYPE_U8:
+		return (double)((const uint8_t *)data)[i];
+	case DTYPE_BF16:
+	case DTYPE_F16:
+		return format_value(dtype, ((const uint16_t *)data)[i]);
+	default:
+		return (double)((const uint64_t *)data)[i];
+	}
+}
+
 static void to_double(const struct tensor *tensor, const void *data, double *value)
 {
 	for (uint64_t i = 0; i < tensor_elements(tensor); i++)
-		value[i] = tensor->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
-			   : tensor->dtype == DTYPE_I32 ? (double)((const int32_t *)data)[i]
-			   : tensor->dtype == DTYPE_U8  ? (double)((const uint8_t *)data)[i]
-							: (double)((const uint64_t *)data)[i];
+		value[i] = double_at(tensor->dtype, data, i);
 }
 
 static struct reference_operand reference_of(const struct tensor *tensor, const void *data)

@@ -7,6 +7,8 @@
 /* clang-format off */
 #define DIMS(...) .rank = sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), .dim = { __VA_ARGS__ }
 #define F32(...) { DTYPE_F32, 0, DIMS(__VA_ARGS__) }
+#define BF16(...) { DTYPE_BF16, 0, DIMS(__VA_ARGS__) }
+#define F16(...) { DTYPE_F16, 0, DIMS(__VA_ARGS__) }
 #define LABELS(...) { DTYPE_I32, 0, DIMS(__VA_ARGS__) }
 #define INDEX(...) { DTYPE_U8, 0, DIMS(__VA_ARGS__) }
 #define COUNT { DTYPE_U64, ROLE_COUNTER, DIMS(1) }
@@ -362,6 +364,11 @@ const struct conformance_case conformance_cases[] = {
 	  { F32(13, 7, 11), SCALARS }, 2, 0, ROUNDED, 0 },
 	{ "dropout of whole samples, several chunks", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1 },
 	  { F32(37, 1009), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "cast f32 to bf16", OP_CAST, { .mode = DTYPE_BF16 }, { F32(70001) }, 1, 0, 0x1p-8, 0 },
+	{ "cast f32 to f16", OP_CAST, { .mode = DTYPE_F16 }, { F32(7, 11) }, 1, 0, 0x1p-11, 0 },
+	{ "cast bf16 to f32", OP_CAST, { .mode = DTYPE_F32 }, { BF16(70001) }, 1, 0, EXACT, 0 },
+	{ "cast f16 to f32", OP_CAST, { .mode = DTYPE_F32 }, { F16(7, 11) }, 1, 0, EXACT, 0 },
+	{ "cast bf16 to f16", OP_CAST, { .mode = DTYPE_F16 }, { BF16(3001) }, 1, 0, 0x1p-11, 0 },
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };
@@ -408,6 +415,7 @@ static const enum op_kind without_cuda_kernel[] = {
 	OP_LOGISTIC_MIXTURE_GRAD,
 	OP_WEIGHT_NORM,
 	OP_WEIGHT_NORM_GRAD,
+	OP_CAST,
 };
 
 static bool has_no_cuda_kernel(const char *name)

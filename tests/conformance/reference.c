@@ -500,6 +500,8 @@ static double pointwise(enum op_kind kind, const struct op_attr *attr, const str
 		return a * in[1].value[i];
 	case OP_SCALE:
 		return alpha * a;
+	case OP_CAST:
+		return a;
 	case OP_FILL:
 		return alpha;
 	case OP_RECORD:

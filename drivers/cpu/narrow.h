@@ -1,0 +1,66 @@
+/*
+ * narrow.h - numbers of 16 bits: bfloat16, the upper half of a float, and IEEE 754 binary16 (float16).
+ *
+ * Rounding is to nearest, ties to even, in integer code: the same bits on every machine, and as fast as the memory with
+ * any instruction set. NaN stays NaN; what float16 cannot hold becomes infinite.
+ */
+#ifndef TARN_CPU_NARROW_H
+#define TARN_CPU_NARROW_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t float_bits(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return bits;
+}
+
+static inline float bits_float(uint32_t bits)
+{
+	float value;
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+static inline float bf16_to_float(uint16_t x)
+{
+	return bits_float((uint32_t)x << 16);
+}
+
+static inline uint16_t float_to_bf16(float value)
+{
+	uint32_t bits = float_bits(value);
+	uint32_t nan = bits >> 16 | 0x40, rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+	return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
+}
+
+/*
+ * Shifted to their place in a float, the bits are the value times 2^-112, subnormals included; the product is exact.
+ * An exponent of all ones stays one.
+ */
+static inline float f16_to_float(uint16_t x)
+{
+	uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = (uint32_t)(x & 0x7FFF) << 13;
+	uint32_t finite = float_bits(bits_float(magnitude) * 0x1p112f), special = magnitude | 0x7F800000u;
+	return bits_float(sign | (magnitude >= 0x0F800000u ? special : finite));
+}
+
+/* Numbers below 2^-14 become subnormal: behind 0.5 the units in the last place of a float are theirs. */
+static inline uint16_t float_to_f16(float value)
+{
+	uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+	uint32_t normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - 0x38000000u) >> 13;
+	uint32_t subnormal = float_bits(bits_float(magnitude) + 0.5f) - 0x3F000000u;
+	uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
+	result = magnitude >= 0x477FF000u ? 0x7C00u : result;
+	result = magnitude > 0x7F800000u ? 0x7E00u : result;
+	return (uint16_t)(sign | result);
+}
+
+/* `n` numbers of a type (enum dtype: f32, bf16 or f16) to floats, and back. The two do not overlap. */
+void narrow_load(uint32_t dtype, const void *from, float *to, uint64_t n);
+void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n);
+
+#endif
