@@ -6,9 +6,9 @@
 #include <string.h>
 
 const struct model_family *const model_families[] = {
-	&mlp_family,      &lenet_family,       &vgg_family,      &resnet_family, &resnet_imagenet_family,
-	&densenet_family, &mobilenetv2_family, &gpt_family,      &lstm_family,   &gru_family,
-	&vit_family,      &unet_family,        &pixelcnn_family,
+	&mlp_family,      &lenet_family,       &vgg_family,      &resnet_family,     &resnet_imagenet_family,
+	&densenet_family, &mobilenetv2_family, &gpt_family,      &lstm_family,       &gru_family,
+	&vit_family,      &unet_family,        &pixelcnn_family, &pixelcnnpp_family, &autoencoder_family,
 };
 const uint32_t model_families_count = sizeof model_families / sizeof model_families[0];
 

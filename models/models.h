@@ -28,14 +28,17 @@ struct model_family {
 	const char *help;
 	const struct model_key *key;
 	uint32_t keys;
-	/* x: the batch (N,H,W,C or N,F; N,T token ids); *y: the prediction, logits (N, classes) or (N, T, classes). */
+	/*
+	 * x: the batch (N,H,W,C or N,F; N,T token ids); *y: the prediction, logits (N, classes) or (N, T, classes).
+	 * Without labels `classes` are the values of a target, or the channels of an input that is its own.
+	 */
 	enum tarn_status (*build)(struct network *net, const struct model_values *values, uint32_t classes, uint32_t x,
 				  uint32_t *y);
 };
 
 extern const struct model_family mlp_family, lenet_family, vgg_family, resnet_family, resnet_imagenet_family,
 	densenet_family, mobilenetv2_family, gpt_family, lstm_family, gru_family, vit_family, unet_family,
-	pixelcnn_family;
+	pixelcnn_family, pixelcnnpp_family, autoencoder_family;
 
 extern const struct model_family *const model_families[];
 extern const uint32_t model_families_count;

@@ -37,7 +37,7 @@ static enum tarn_status stage_batch(struct tarn_session *session, const struct d
 	uint64_t inputs = dataset->sample_elements * batch->samples,
 		 targets = dataset->target_elements * batch->samples;
 	enum tarn_status st = exec_write(&session->executor, "staging/input", batch->input, inputs * sizeof(float));
-	if (!st) /* labels are i32, other targets f32: four bytes either way */
+	if (!st && targets) /* labels are i32, other targets f32: four bytes either way */
 		st = exec_write(&session->executor, "staging/target", batch->target, targets * sizeof(float));
 	feed_release(feed);
 	return st;
@@ -49,8 +49,9 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 {
 	uint64_t labels = dataset->target_elements * batch->samples, counted = 0;
 	const int32_t *label = batch->target, ignored = session->config.network.ignore_index;
-	if (dataset->targets || ignored < 0)
-		return dataset->targets ? batch->samples : labels;
+	bool values = !dataset->labels && !dataset->tokens;
+	if (values || ignored < 0)
+		return values ? batch->samples : labels;
 	for (uint64_t i = 0; i < labels; i++)
 		counted += label[i] != ignored;
 	return counted;

@@ -154,6 +154,80 @@ START_TEST(squared_error_has_its_own_frame)
 }
 END_TEST
 
+/* Without a target of its own the loss reads the input; the frame has one slot less. */
+START_TEST(input_is_the_target)
+{
+	const struct sample_shape grey = { .dim = { 8, 8, 1 }, .rank = 3 };
+	const struct sample_shape ids = { .dim = { 8 }, .rank = 1, .vocabulary = 5 };
+	const struct {
+		uint32_t loss;
+		enum op_kind kind;
+		const char *text;
+	} cases[] = {
+		{ LOSS_MEAN_SQUARED_ERROR, OP_MEAN_SQUARED_ERROR, "layers: [conv2d: {channels: 1, kernel: 1}]\n" },
+		{ LOSS_BINARY_CROSS_ENTROPY, OP_BINARY_CROSS_ENTROPY, "layers: [conv2d: {channels: 1, kernel: 1}]\n" },
+		{ LOSS_LOGISTIC_MIXTURE, OP_LOGISTIC_MIXTURE, "layers: [conv2d: {channels: 6, kernel: 1}]\n" },
+	};
+	config.network.target = TARGET_INPUT;
+	for (uint32_t i = 0; i < 3; i++) {
+		config.network.loss = cases[i].loss;
+		ck_assert_ok(graph_init(&graph, &arena));
+		ck_assert_ok(training(cases[i].text, &grey));
+		ck_assert_uint_eq(graph_find(&graph, "staging/target"), TENSOR_NONE);
+		ck_assert_uint_eq(count_kind(OP_INPUT), 1);
+		ck_assert_uint_eq(count_kind(cases[i].kind), 1);
+		ck_assert_uint_eq(op_inputs(&graph, graph.tensor[graph_find(&graph, "loss")].producer)[1],
+				  graph_find(&graph, "input"));
+		ck_assert_ok(graph_init(&graph, &arena));
+		ck_assert_fails(training("layers: [conv2d: {channels: 1, kernel: 2}]\n", &grey), TARN_EINVAL,
+				i == 2 ? "logistic_mixture needs the parameters of each pixel of the input, which has "
+					 "the shape 4x8x8x1"
+				       : "the network's result has the shape 4x7x7x1, the targets have 4x8x8x1");
+		ck_assert_ok(graph_init(&graph, &arena));
+		ck_assert_fails(training("layers: [dense: 1]\n", &ids), TARN_EINVAL, "the input are tokens");
+	}
+	ck_assert_ok(graph_init(&graph, &arena));
+	ck_assert_fails(training("layers: [conv2d: {channels: 4, kernel: 1}]\n", &grey), TARN_EINVAL,
+			"4 parameters a pixel; needed is a multiple of 3");
+}
+END_TEST
+
+START_TEST(shifted_windows_and_weight_norm)
+{
+	ck_assert_ok(training("layers:\n"
+			      "  - conv2d: {channels: 6, kernel: [2, 3], shift: down, weight_norm: true, name: a}\n"
+			      "  - conv2d: {channels: 6, kernel: 2, shift: down_right, stride: 2, name: b}\n"
+			      "  - conv_transpose2d: {channels: 4, kernel: [2, 3], stride: 2, shift: down, "
+			      "weight_norm: true, name: c}\n"
+			      "  - shift: {to: right, name: d}\n"
+			      "  - concat_elu: {name: e}\n"
+			      "  - flatten\n"
+			      "  - dense: 10\n",
+			      &image));
+	check_shape("a", "4x8x8x6");
+	check_shape("a/scale", "6");
+	check_shape("b", "4x4x4x6");
+	check_shape("c", "4x8x8x4");
+	check_shape("c/weight", "4x6x2x3");
+	check_shape("d", "4x8x8x4");
+	check_shape("e", "4x8x8x8");
+	const struct window *w = &producer_of("a")->attr.window;
+	ck_assert(w->pad_begin[0] == 1 && w->pad_end[0] == 0 && w->pad_begin[1] == 1 && w->pad_end[1] == 1);
+	w = &producer_of("b")->attr.window;
+	ck_assert(w->pad_begin[0] == 1 && w->pad_end[0] == 0 && w->pad_begin[1] == 1 && w->pad_end[1] == 0);
+	ck_assert_ok(graph_init(&graph, &arena));
+	ck_assert_fails(training("layers: [conv2d: {channels: 2, kernel: 2, shift: down}]\n", &image), TARN_EINVAL,
+			"a window that is shifted down needs an odd width, not 2");
+	ck_assert_ok(graph_init(&graph, &arena));
+	ck_assert_fails(training("layers: [conv2d: {channels: 2, kernel: 3, padding: 1, shift: down}]\n", &image),
+			TARN_EINVAL, "a shifted window has no padding of its own");
+	ck_assert_ok(graph_init(&graph, &arena));
+	ck_assert_fails(
+		training("layers: [conv_transpose2d: {channels: 2, kernel: 3, stride: 3, shift: down}]\n", &image),
+		TARN_EINVAL, "a window of 3 leaves gaps at a stride of 3");
+}
+END_TEST
+
 START_TEST(repeats_nest_and_scope)
 {
 	ck_assert_ok(training("layers:\n"
@@ -716,6 +790,8 @@ int main(void)
 	tcase_add_test(tc, every_kind_with_its_short_form);
 	tcase_add_test(tc, frame_is_in_order);
 	tcase_add_test(tc, squared_error_has_its_own_frame);
+	tcase_add_test(tc, input_is_the_target);
+	tcase_add_test(tc, shifted_windows_and_weight_norm);
 	tcase_add_test(tc, repeats_nest_and_scope);
 	tcase_add_test(tc, unnamed_repeats_have_their_own_scopes);
 	tcase_add_test(tc, an_input_is_used_fifty_times);

@@ -266,6 +266,12 @@ static const struct {
 	{ "data: {type: npy, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL,
 	  "net.yaml:1:28: data.classes: has no effect with network.loss: mean_squared_error" },
 	{ SMALLEST "network: {loss: mse}\n", "data.classes=5", "command line: data.classes: has no effect" },
+	{ SMALLEST "network: {target: input}\n", NULL,
+	  "network.target: is input, but cross_entropy compares with labels" },
+	{ SMALLEST "network: {loss: logistic_mixture, target: data}\n", NULL,
+	  "network.target: is data, but logistic_mixture is the likelihood of the input" },
+	{ "data: {type: npy, train_labels: a.npy}\nnetwork: {loss: bce, target: input}\n" LAYERS, NULL,
+	  "data.train_labels: has no effect with network.target: input; it belongs to data" },
 	{ "optimizer: {decay_norms: no}\n" SMALLEST, NULL,
 	  "optimizer.decay_norms: has no effect with optimizer.weight_decay: 0" },
 	{ "optimizer: {decay_norms: no, weight_decay: 0}\n" SMALLEST, NULL, "optimizer.decay_norms: has no effect" },
@@ -298,6 +304,8 @@ START_TEST(test_keys_with_effect)
 	parsed("data: {type: idx, mean: [0], std: [1], classes: 5}\n" LAYERS, "data.type=synthetic");
 	parsed("data: {type: idx, classes: 5}\n" LAYERS, "network.loss=mse");
 	parsed("data: {type: synthetic, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL);
+	struct config mixture = parsed("data: {type: idx}\nnetwork: {loss: logistic_mixture}\n" LAYERS, NULL);
+	ck_assert_uint_eq(mixture.network.target, TARGET_INPUT);
 	parsed("optimizer: {decay_norms: no, weight_decay: 1e-4}\n" SMALLEST, "optimizer.weight_decay=0");
 	parsed("optimizer: {decay_norms: no}\n" SMALLEST, "optimizer.weight_decay=1e-4");
 }

@@ -453,7 +453,7 @@ START_TEST(reads_float_targets)
 	npy_config();
 	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
-			"targets of mean_squared_error are float32 (<f4); save y.astype");
+			"targets that are values are float32 (<f4); save y.astype");
 	write_npy("labels", 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", six_floats, 16);
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
 			"labels: dtype <f8 is not supported");
@@ -497,7 +497,7 @@ START_TEST(reads_big_endian_idx_floats)
 	write_labels(six_labels, 2);
 	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
 	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EUNSUPPORTED,
-			"IDX type 0x08 is not supported: targets of mean_squared_error are floats");
+			"IDX type 0x08 is not supported: targets that are values are floats");
 }
 END_TEST
 
@@ -983,6 +983,65 @@ START_TEST(shuffles_fairly)
 }
 END_TEST
 
+/* Inputs that are their own targets need no labels, and lie where their loss is defined. */
+START_TEST(inputs_are_their_own_targets)
+{
+	static const uint32_t losses[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY, LOSS_LOGISTIC_MIXTURE };
+	float sample[144], target = 7;
+	config.network.target = TARGET_INPUT;
+	for (uint32_t i = 0; i < 6; i++) {
+		made_config(i % 2 ? DATA_SYNTHETIC : DATA_HASH);
+		config.network.loss = losses[i / 2];
+		ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+		ck_assert(dataset.target_elements == 0 && !dataset.labels && !dataset.targets);
+		for (uint32_t n = 0; n < dataset.samples; n++) {
+			dataset_read(&dataset, n, false, 0, sample, &target);
+			for (uint32_t k = 0; k < 144 && i > 1; k++)
+				ck_assert(sample[k] <= 1 && sample[k] >= (i < 4 ? 0.0f : -1.0f));
+		}
+		ck_assert(target == 7);
+	}
+	npy_config();
+	config.data.shape.count = 0;
+	config.data.train_labels = config.data.test_inputs = "";
+	config.network.loss = LOSS_BINARY_CROSS_ENTROPY;
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA,
+			"network.loss: binary_cross_entropy values must lie between 0 and 1, one is -1.25");
+	config.network.loss = LOSS_MEAN_SQUARED_ERROR;
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	ck_assert_uint_eq(dataset.samples, 2);
+	write_images();
+	config.data.type = DATA_IDX;
+	config.network.loss = LOSS_LOGISTIC_MIXTURE;
+	config.data.mean = config.data.std = (struct real_list){ { 0.4 }, 1 };
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA,
+			"between -1 and 1, one is 1.0098; bytes do with data.mean: [0.5] and data.std: [0.5]");
+	config.data.mean = config.data.std = (struct real_list){ { 0.5 }, 1 };
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+}
+END_TEST
+
+START_TEST(binary_targets_lie_between_0_and_1)
+{
+	npy_config();
+	config.network.loss = LOSS_BINARY_CROSS_ENTROPY;
+	write_npy("labels", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}", six_floats, 16);
+	ck_assert_fails(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset), TARN_EDATA,
+			"target at index 1 is -1.25; binary_cross_entropy allows 0 to 1");
+	write_npy("labels", 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2)}",
+		  (const float[]){ 0, 1, 0.5f, 0.25f }, 16);
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	made_config(DATA_SYNTHETIC);
+	ck_assert_ok(dataset_open(&config, SPLIT_TRAIN, &arena, &dataset));
+	double mean = 0;
+	for (uint32_t i = 0; i < 2000; i++) {
+		ck_assert(dataset.targets[i] == 0 || dataset.targets[i] == 1);
+		mean += (double)dataset.targets[i] / 2000;
+	}
+	ck_assert_msg(mean > 0.3 && mean < 0.7, "share of ones: %g", mean);
+}
+END_TEST
+
 /* Every request for memory fails once; the error comes back and nothing crashes. */
 START_TEST(survives_missing_memory)
 {
@@ -1074,6 +1133,8 @@ int main(void)
 	tcase_add_test(made, synthetic_tokens_are_learnable);
 	tcase_add_test(made, refuses_empty_made_data);
 	tcase_add_test(made, shuffles_fairly);
+	tcase_add_test(made, inputs_are_their_own_targets);
+	tcase_add_test(made, binary_targets_lie_between_0_and_1);
 	tcase_add_test(made, survives_missing_memory);
 	suite_add_tcase(suite, files);
 	suite_add_tcase(suite, made);

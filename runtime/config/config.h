@@ -37,7 +37,9 @@ enum strategy {
 };
 enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH, DATA_TOKENS };
 enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
-enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
+enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY, LOSS_LOGISTIC_MIXTURE };
+/* What the loss compares the network's result with: labels or values of the data, or the input itself. */
+enum target_kind { TARGET_DATA, TARGET_INPUT };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
@@ -103,6 +105,7 @@ struct config {
 	struct {
 		uint32_t init;     /* enum init_kind */
 		uint32_t loss;     /* enum loss_kind */
+		uint32_t target;   /* enum target_kind; logistic_mixture: always the input */
 		bool chunked_loss; /* the last dense layer is part of the loss */
 		double label_smoothing;
 		int32_t ignore_index; /* label of rows that do not count; -1: none */
@@ -201,6 +204,7 @@ void config_json_schema(FILE *out);
 enum tarn_status config_fail_place(const struct config *config, enum tarn_status status);
 
 const char *strategy_name(uint32_t strategy);
+const char *loss_name(uint32_t loss);
 /* The name of an enum config_driver, as driver_find() knows it. */
 const char *config_driver_name(uint32_t driver);
 

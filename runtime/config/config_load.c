@@ -26,6 +26,8 @@ static const struct unused_rule {
 	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
 	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
+	{ "data.train_labels", "network.target", 1u << TARGET_DATA },
+	{ "data.test_labels", "network.target", 1u << TARGET_DATA },
 	{ "data.pixel_labels", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "data.context", "data.type", 1u << DATA_TOKENS | 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
 	{ "data.token_type", "data.type", 1u << DATA_TOKENS },
@@ -63,10 +65,12 @@ static enum tarn_status check_unused_more(const struct yaml_node *root, const st
 	const struct yaml_node *classes = config_node(root, "data.classes"),
 			       *norms = config_node(root, "optimizer.decay_norms");
 	bool files = config->data.type == DATA_IDX || config->data.type == DATA_NPY;
-	if (classes && files && config->network.loss == LOSS_MEAN_SQUARED_ERROR &&
-	    !set_aside(root, "data.type", classes) && !set_aside(root, "network.loss", classes))
-		return yaml_fail_value(classes, "has no effect with network.loss: mean_squared_error; the file of "
-						"targets says how many values a sample has");
+	if (classes && files && config->network.loss != LOSS_CROSS_ENTROPY && !set_aside(root, "data.type", classes) &&
+	    !set_aside(root, "network.loss", classes))
+		return yaml_fail_value(classes,
+				       "has no effect with network.loss: %s; the file of targets says how many "
+				       "values a sample has",
+				       loss_name(config->network.loss));
 	static const char *const copies[] = { "memory.offload_limit", "memory.offload_bandwidth" };
 	for (size_t i = 0; i < sizeof copies / sizeof *copies && !config->memory.offload; i++) {
 		const struct yaml_node *node = config_node(root, copies[i]);

@@ -265,6 +265,8 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 			*npy[i].field = npy[i].file;
 	if (config->data.type == DATA_TOKENS)
 		derive_tokens(root, config);
+	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
+		config->network.target = TARGET_INPUT;
 	if (!config->data.samples && config->data.type == DATA_HASH)
 		config->data.samples = config->data.batch;
 	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
@@ -290,6 +292,20 @@ static enum tarn_status check_keep(const struct yaml_node *root, struct config *
 			       strategy_name(config->memory.recompute));
 }
 
+/* Labels are classes, and the pixels of an image are their own targets where the loss is their likelihood. */
+static enum tarn_status check_target(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *target = config_node(root, "network.target");
+	bool input = config->network.target == TARGET_INPUT;
+	if (input && config->network.loss == LOSS_CROSS_ENTROPY)
+		return yaml_fail_value(target, "is input, but cross_entropy compares with labels; take network.loss: "
+					       "mean_squared_error, binary_cross_entropy or logistic_mixture");
+	if (!input && config->network.loss == LOSS_LOGISTIC_MIXTURE)
+		return yaml_fail_value(target, "is data, but logistic_mixture is the likelihood of the input; leave it "
+					       "out or write input");
+	return TARN_OK;
+}
+
 static enum tarn_status check_data(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *mean = config_node(root, "data.mean"), *std = config_node(root, "data.std"),
@@ -305,6 +321,8 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
 	if (config->data.type == DATA_TOKENS)
+		return TARN_OK;
+	if (config->network.target == TARGET_INPUT)
 		return TARN_OK;
 	bool inputs = config->data.test_inputs[0], labels = config->data.test_labels[0];
 	const struct yaml_node *test = config_node(root, inputs ? "data.test_labels" : "data.test_inputs");
@@ -340,6 +358,8 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 		st = derive(root, source, arena, made);
 	if (!st)
 		st = check_keep(root, made);
+	if (!st)
+		st = check_target(root, made);
 	if (!st)
 		st = check_data(root, made);
 	if (!st)

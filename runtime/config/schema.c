@@ -30,8 +30,10 @@ static const char *const efforts[] = { "fast", "normal", "max" };
 static const char *const data_types[] = { "idx", "npy", "synthetic", "hash", "tokens" };
 static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
-static const char *const losses[] = { "cross_entropy", "mean_squared_error", "mse" };
-static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR };
+static const char *const losses[] = { "cross_entropy", "mean_squared_error", "binary_cross_entropy", "logistic_mixture",
+				      "mse", "bce" };
+static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
+static const char *const targets[] = { "data", "input" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
@@ -40,6 +42,11 @@ _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name 
 const char *config_driver_name(uint32_t driver)
 {
 	return driver < COUNT(drivers) ? drivers[driver] : "unknown";
+}
+
+const char *loss_name(uint32_t loss)
+{
+	return loss < COUNT(losses) - COUNT(loss_alias) ? losses[loss] : "unknown";
 }
 
 const char *strategy_name(uint32_t strategy)
@@ -165,8 +172,12 @@ const struct config_key config_schema[] = {
 		  "in every program, for comparisons." },
 	{ .path = "network.loss", CHOICE(network.loss, losses), ALIASES(loss_alias), .default_text = "cross_entropy",
 	  .example = "mean_squared_error",
-	  .help = "cross_entropy: softmax of the outputs against labels; mean_squared_error (also: mse): against values." },
-
+	  .help = "cross_entropy: softmax of the outputs against labels; mean_squared_error (also: mse): against values; "
+		  "binary_cross_entropy (bce): logits against values from 0 to 1; logistic_mixture: the pixels of the input "
+		  "under the distributions that the network gives (PixelCNN++, Salimans et al. 2017)." },
+	{ .path = "network.target", CHOICE(network.target, targets), .default_text = "data", .example = "data",
+	  .help = "What the result is compared with. data: the labels or values of the data; input: the input itself, as in "
+		  "an autoencoder; the data then need no labels. Always input with logistic_mixture." },
 	{ .path = "network.chunked_loss", BOOL(network.chunked_loss), .default_text = "false", .example = "true",
 	  .help = "Cross-entropy together with the last dense layer, in pieces, so that the logits of a large vocabulary "
 		  "never exist whole. The accuracy is then not counted." },

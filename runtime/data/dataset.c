@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Inputs that are their own targets may miss their range by so much, which normalisation rounds. */
+#define TARGET_TOLERANCE 1e-5f
+
 static bool has_files(const struct config *config)
 {
 	return config->data.type == DATA_IDX || config->data.type == DATA_NPY;
@@ -190,6 +193,29 @@ static uint64_t elements_of(const uint32_t *dim, uint32_t rank)
 	return product;
 }
 
+/* Bytes may be any of 256 values; of floats each is looked at. */
+static enum tarn_status check_inputs(const struct dataset *dataset)
+{
+	uint32_t loss = dataset->config->network.loss, channels = dataset->channels;
+	float least = loss == LOSS_BINARY_CROSS_ENTROPY ? 0.0f : -1.0f;
+	uint64_t rows = dataset->table_stride ? channels : 1, total = dataset->samples * dataset->sample_elements;
+	if (loss == LOSS_MEAN_SQUARED_ERROR)
+		return TARN_OK;
+	for (uint64_t i = 0; i < (dataset->bytes ? rows * 256 : total); i++) {
+		float value = dataset->bytes ? dataset->table[i] : dataset->values[i];
+		if (dataset->mean)
+			value = (value - dataset->mean[i % channels]) / dataset->std[i % channels];
+		if (value < least - TARGET_TOLERANCE || value > 1.0f + TARGET_TOLERANCE)
+			return tarn_fail(
+				TARN_EDATA,
+				"data: with network.target: input and network.loss: %s values must lie "
+				"between %g and 1, one is %g; bytes do with data.mean: [%g] and data.std: [%g]",
+				loss_name(loss), (double)least, (double)value, least < 0 ? 0.5 : 0.0,
+				least < 0 ? 0.5 : 1.0);
+	}
+	return TARN_OK;
+}
+
 enum tarn_status dataset_open(const struct config *config, enum data_split split, struct host_arena *arena,
 			      struct dataset *dataset)
 {
@@ -203,14 +229,18 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->shape = shape;
 	dataset->channels = shape.dim[shape.rank - 1];
 	dataset->sample_elements = elements_of(shape.dim, shape.rank);
-	dataset->target_elements = elements_of(shape.target_dim, shape.target_rank);
+	if (config->network.target == TARGET_DATA)
+		dataset->target_elements = elements_of(shape.target_dim, shape.target_rank);
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;
 	if (config->data.type == DATA_TOKENS)
 		return tokens_fill(dataset, split, arena);
 	st = has_files(config) ? files_fill(dataset, split, arena) : made_fill(dataset, split, arena);
-	return st || dataset->tokens ? st : prepare_normalisation(dataset, arena);
+	if (st || dataset->tokens)
+		return st;
+	st = prepare_normalisation(dataset, arena);
+	return st || config->network.target == TARGET_DATA ? st : check_inputs(dataset);
 }
 
 /* `pixels` pixels from element `first` of the raw samples. */
@@ -301,7 +331,7 @@ void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, u
 		       dataset->target_elements * sizeof *dataset->labels);
 	else if (dataset->tokens)
 		tokens_read(dataset, first + 1, dataset->target_elements, target);
-	else
+	else if (dataset->targets)
 		memcpy(target, dataset->targets + index * dataset->target_elements,
 		       dataset->target_elements * sizeof *dataset->targets);
 }

@@ -5,9 +5,11 @@
  * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2), tokens
  * (files of token ids). With data.context a sample is that many token ids (i32) and as many labels, the token after
  * each. Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value
- * and allowed range in the message), train and test shapes against one another. Bytes become (x/255 - mean) / std,
- * floats from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension
- * get one channel. Where data.classes is not set (0), the number of classes is 1 + the largest training label.
+ * and allowed range in the message), targets of binary_cross_entropy against [0, 1], inputs that are their own targets
+ * likewise, or against [-1, 1] for logistic_mixture, train and test shapes against one another. Bytes become (x/255 -
+ * mean) / std, floats from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel
+ * dimension get one channel. Where data.classes is not set (0), the number of classes is 1 + the largest training
+ * label.
  *
  * Reading a sample touches no heap and may be done from another thread.
  */
@@ -23,13 +25,13 @@ struct dataset {
 	const struct config *config; /* borrowed */
 	uint32_t samples;
 	struct sample_shape shape;
-	uint64_t sample_elements,
-		target_elements; /* f32 values or i32 ids; i32 labels or f32 values: four bytes each */
-	const uint8_t *bytes;    /* raw samples when the source holds bytes, else NULL */
-	const float *values;     /* raw samples when it holds floats, else NULL */
-	const void *tokens;      /* ids, all samples of a file one after the other; else NULL */
-	uint32_t token_bytes;    /* 1, 2 or 4 */
-	const int32_t *labels;   /* NULL for float targets, and where the next token is the label */
+	/* f32 values or i32 ids; i32 labels or f32 values: four bytes each, no target where the input is its own */
+	uint64_t sample_elements, target_elements;
+	const uint8_t *bytes;  /* raw samples when the source holds bytes, else NULL */
+	const float *values;   /* raw samples when it holds floats, else NULL */
+	const void *tokens;    /* ids, all samples of a file one after the other; else NULL */
+	uint32_t token_bytes;  /* 1, 2 or 4 */
+	const int32_t *labels; /* NULL for float targets, and where the next token is the label */
 	const float *targets;
 	uint32_t channels; /* last dimension of a sample */
 	/* Bytes: 256 normalised values, for each channel when table_stride is 256, for all when it is 0. */

@@ -11,7 +11,7 @@
 #define FASHION_MNIST "fashion-mnist"
 
 struct split_files {
-	const char *inputs, *targets; /* paths; NULL: the split has none */
+	const char *inputs, *targets; /* paths; NULL: the split has none, or inputs are their own targets */
 };
 
 static bool is_set(const char *text)
@@ -54,20 +54,20 @@ enum tarn_status files_join(const struct config *config, const char *key, const 
 static enum tarn_status find_files(const struct config *config, enum data_split split, struct host_arena *arena,
 				   struct split_files *files)
 {
-	bool train = split == SPLIT_TRAIN;
+	bool train = split == SPLIT_TRAIN, own = config->network.target == TARGET_INPUT;
 	const char *inputs = train ? config->data.train_inputs : config->data.test_inputs;
 	const char *targets = train ? config->data.train_labels : config->data.test_labels;
 	const char *inputs_key = train ? "train_inputs" : "test_inputs";
 	const char *targets_key = train ? "train_labels" : "test_labels";
 	*files = (struct split_files){ NULL, NULL };
-	if (!is_set(inputs) && !is_set(targets) && !train)
+	if (!is_set(inputs) && (!is_set(targets) || own) && !train)
 		return TARN_OK;
 	if (!is_set(inputs))
 		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", inputs_key);
-	if (!is_set(targets))
+	if (!is_set(targets) && !own)
 		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", targets_key);
 	enum tarn_status st = files_join(config, inputs_key, inputs, arena, &files->inputs);
-	return st ? st : files_join(config, targets_key, targets, arena, &files->targets);
+	return st || own ? st : files_join(config, targets_key, targets, arena, &files->targets);
 }
 
 /* What the three kinds of files may hold, in the words of each format, and how NumPy converts to it. */
@@ -76,8 +76,8 @@ static const struct role {
 } inputs_role = { "inputs are float32 (<f4) or bytes (|u1)", "x.astype('float32')", "inputs are bytes or floats" },
   labels_role = { "labels of cross_entropy are integers (|u1, |i1, <u2, <i2, <u4, <i4, <u8, <i8)", "y.astype('int64')",
 		  "labels of cross_entropy are bytes (type 0x08)" },
-  targets_role = { "targets of mean_squared_error are float32 (<f4)", "y.astype('float32')",
-		   "targets of mean_squared_error are floats (type 0x0D)" };
+  targets_role = { "targets that are values are float32 (<f4)", "y.astype('float32')",
+		   "targets that are values are floats (type 0x0D)" };
 
 static enum tarn_status fail_type(const struct config *config, const char *path, const struct array_header *header,
 				  const struct role *role)
@@ -140,7 +140,7 @@ static enum tarn_status pixel_labels(const char *path, const struct array_header
 static enum tarn_status target_shape(const struct config *config, const char *path, const struct array_header *header,
 				     struct sample_shape *shape)
 {
-	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+	if (config->network.loss != LOSS_CROSS_ENTROPY) {
 		if (header->type != ARRAY_F32)
 			return fail_type(config, path, header, &targets_role);
 		shape->target_rank = header->rank > 1 ? header->rank - 1 : 1;
@@ -262,11 +262,11 @@ enum tarn_status files_describe(const struct config *config, enum data_split spl
 	st = read_header(config, files.inputs, &inputs);
 	if (!st)
 		st = input_shape(config, files.inputs, &inputs, shape);
-	if (!st)
+	if (!st && files.targets)
 		st = read_header(config, files.targets, &targets);
-	if (!st)
+	if (!st && files.targets)
 		st = target_shape(config, files.targets, &targets, shape);
-	if (!st && inputs.dim[0] != targets.dim[0])
+	if (!st && files.targets && inputs.dim[0] != targets.dim[0])
 		st = tarn_fail(TARN_EDATA, "%s holds %u samples but %s holds %u", files.inputs, inputs.dim[0],
 			       files.targets, targets.dim[0]);
 	if (!st && config->network.loss == LOSS_CROSS_ENTROPY)
@@ -294,6 +294,17 @@ static enum tarn_status check_finite(const char *path, const float *value, uint6
 					 "%s: element %llu of sample %llu is %g; finite numbers are expected", path,
 					 (unsigned long long)(i % sample_elements),
 					 (unsigned long long)(i / sample_elements), (double)value[i]);
+	return TARN_OK;
+}
+
+/* What binary_cross_entropy can compare with. */
+static enum tarn_status check_unit_range(const char *path, const float *value, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (value[i] < 0.0f || value[i] > 1.0f)
+			return tarn_fail(TARN_EDATA,
+					 "%s: target at index %llu is %g; binary_cross_entropy allows 0 to 1", path,
+					 (unsigned long long)i, (double)value[i]);
 	return TARN_OK;
 }
 
@@ -346,7 +357,7 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 	struct data_stream stream;
 	struct array_header header;
 	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
-	bool values = dataset->config->network.loss == LOSS_MEAN_SQUARED_ERROR;
+	bool values = dataset->config->network.loss != LOSS_CROSS_ENTROPY;
 	if (!st && (!(values ? header.type == ARRAY_F32 : is_label_type(header.type)) ||
 		    header.bytes != dataset->samples * dataset->target_elements * array_type_bytes(header.type)))
 		st = changed(path);
@@ -354,6 +365,8 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 		void *data = NULL;
 		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
 		dataset->targets = data;
+		if (!st && dataset->config->network.loss == LOSS_BINARY_CROSS_ENTROPY)
+			st = check_unit_range(path, data, dataset->samples * dataset->target_elements);
 	} else if (!st) {
 		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples * dataset->target_elements, int32_t);
 		st = labels ? read_labels(&stream, &header, dataset->shape.classes,
@@ -369,7 +382,7 @@ enum tarn_status files_fill(struct dataset *dataset, enum data_split split, stru
 {
 	struct split_files files;
 	enum tarn_status st = find_files(dataset->config, split, arena, &files);
-	if (!st)
+	if (!st && files.targets)
 		st = fill_targets(dataset, files.targets, arena);
 	return st ? st : fill_inputs(dataset, files.inputs, arena);
 }

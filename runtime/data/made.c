@@ -63,7 +63,9 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 	shape->rank = given->count;
 	if (shape->rank == 2)
 		shape->dim[shape->rank++] = 1;
-	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR) {
+	if (config->network.target == TARGET_INPUT)
+		return TARN_OK;
+	if (config->network.loss != LOSS_CROSS_ENTROPY) {
 		shape->target_rank = 1;
 		shape->target_dim[0] = config->data.classes ? config->data.classes : 1;
 		return TARN_OK;
@@ -114,17 +116,23 @@ static float grid_value(uint64_t seed, uint64_t grid, float y, float x)
 	return top * (1 - fy) + bottom * fy;
 }
 
-/* pattern: (classes, elements). Images are smooth in H and W; other shapes have independent elements. */
+/* One a class; without labels as many as digits. */
+static uint32_t pattern_count(const struct dataset *dataset)
+{
+	return dataset->shape.classes ? dataset->shape.classes : 10;
+}
+
+/* pattern: (pattern_count, elements). Images are smooth in H and W; other shapes have independent elements. */
 static void fill_patterns(const struct dataset *dataset, uint64_t seed, float *pattern)
 {
 	const uint32_t *dim = dataset->shape.dim;
 	uint64_t elements = dataset->sample_elements;
 	if (dataset->shape.rank != 3) {
-		for (uint64_t i = 0; i < elements * dataset->shape.classes; i++)
+		for (uint64_t i = 0; i < elements * pattern_count(dataset); i++)
 			pattern[i] = uniform(seed, STREAM_PATTERN, 0, i);
 		return;
 	}
-	for (uint32_t k = 0; k < dataset->shape.classes; k++)
+	for (uint32_t k = 0; k < pattern_count(dataset); k++)
 		for (uint32_t h = 0; h < dim[0]; h++)
 			for (uint32_t w = 0; w < dim[1]; w++)
 				for (uint32_t c = 0; c < dim[2]; c++)
@@ -183,18 +191,19 @@ static enum tarn_status fill_synthetic(const struct dataset *dataset, enum data_
 	if (targets)
 		return fill_linear(dataset, seed, values, targets, arena);
 	struct host_mark mark = host_arena_mark(arena);
-	uint64_t total;
-	if (!bytes_mul(elements, dataset->shape.classes, &total))
+	uint64_t total, patterns = pattern_count(dataset);
+	if (!bytes_mul(elements, patterns, &total))
 		total = UINT64_MAX;
 	float *pattern = HOST_ARRAY(arena, total, float);
 	if (!pattern)
 		return TARN_ENOMEM;
 	fill_patterns(dataset, seed, pattern);
-	uint64_t parts = dataset->target_elements, part = elements / parts;
+	uint64_t parts = labels ? dataset->target_elements : 1, part = elements / parts;
 	for (uint64_t n = 0; n < dataset->samples; n++)
 		for (uint64_t p = 0; p < parts; p++) {
-			uint64_t label = (n + quadrant(dataset, p)) % dataset->shape.classes;
-			labels[n * parts + p] = (int32_t)label;
+			uint64_t label = (n + quadrant(dataset, p)) % patterns;
+			if (labels)
+				labels[n * parts + p] = (int32_t)label;
 			for (uint64_t i = p * part; i < (p + 1) * part; i++)
 				values[n * elements + i] += pattern[label * elements + i];
 		}
@@ -260,25 +269,49 @@ static enum tarn_status fill_tokens(struct dataset *dataset, enum data_split spl
 	return TARN_OK;
 }
 
+/*
+ * Values that a loss is about, in the range of that loss: hash values lie in [-1, 1), synthetic inputs in [-2, 2), and
+ * a synthetic target is 1 or 0 as the linear function of its sample is positive or not.
+ */
+static void fit_range(const struct config *config, float *value, uint64_t count)
+{
+	bool synthetic = config->data.type == DATA_SYNTHETIC, own = config->network.target == TARGET_INPUT;
+	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR)
+		return;
+	for (uint64_t i = 0; i < count; i++) {
+		float unit = synthetic ? 0.5f * value[i] : value[i];
+		if (synthetic && !own)
+			unit = value[i] > 0 ? 1.0f : -1.0f;
+		value[i] = config->network.loss == LOSS_BINARY_CROSS_ENTROPY ? 0.5f * unit + 0.5f : unit;
+	}
+}
+
 enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
 {
 	const struct config *config = dataset->config;
-	bool regression = config->network.loss == LOSS_MEAN_SQUARED_ERROR;
+	bool own = config->network.target == TARGET_INPUT;
+	bool has_labels = config->network.loss == LOSS_CROSS_ENTROPY;
 	if (config->data.context)
 		return fill_tokens(dataset, split, arena);
 	/* dataset_describe made sure that these fit. */
 	uint64_t total = dataset->samples * dataset->sample_elements;
 	uint64_t target_total = dataset->samples * dataset->target_elements;
 	float *values = HOST_ARRAY(arena, total, float);
-	int32_t *labels = regression ? NULL : HOST_ARRAY(arena, target_total, int32_t);
-	float *targets = regression ? HOST_ARRAY(arena, target_total, float) : NULL;
-	if (!values || (!labels && !targets))
+	int32_t *labels = has_labels ? HOST_ARRAY(arena, target_total, int32_t) : NULL;
+	float *targets = has_labels || own ? NULL : HOST_ARRAY(arena, target_total, float);
+	if (!values || (!labels && !targets && !own))
 		return TARN_ENOMEM;
 	dataset->values = values;
 	dataset->labels = labels;
 	dataset->targets = targets;
+	enum tarn_status st = TARN_OK;
 	if (config->data.type == DATA_SYNTHETIC)
-		return fill_synthetic(dataset, split, values, labels, targets, arena);
-	fill_hash(dataset, split == SPLIT_TRAIN ? 0 : train_samples(config), values, labels, targets);
-	return TARN_OK;
+		st = fill_synthetic(dataset, split, values, labels, targets, arena);
+	else
+		fill_hash(dataset, split == SPLIT_TRAIN ? 0 : train_samples(config), values, labels, targets);
+	if (!st && own)
+		fit_range(config, values, total);
+	else if (!st && targets)
+		fit_range(config, targets, target_total);
+	return st;
 }

@@ -29,11 +29,13 @@ static enum tarn_status check_sample(const struct config *config, const struct s
 		return tarn_fail(TARN_EINVAL,
 				 "data: labels of a sample have %" PRIu32 " dimensions, at most %d are possible",
 				 sample->target_rank, OP_MAX_RANK - 2);
-	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR &&
-	    (!sample->target_rank || sample->target_rank > OP_MAX_RANK - 1))
+	if (config->network.target == TARGET_INPUT && sample->vocabulary)
 		return tarn_fail(TARN_EINVAL,
-				 "data: a mean-square error needs targets with 1 to %d dimensions, they have %" PRIu32,
-				 OP_MAX_RANK - 1, sample->target_rank);
+				 "network.target is input, but the input are tokens, which have no values");
+	if (config->network.loss != LOSS_CROSS_ENTROPY && config->network.target == TARGET_DATA &&
+	    (!sample->target_rank || sample->target_rank > OP_MAX_RANK - 1))
+		return tarn_fail(TARN_EINVAL, "data: %s needs targets with 1 to %d dimensions, they have %" PRIu32,
+				 loss_name(config->network.loss), OP_MAX_RANK - 1, sample->target_rank);
 	return TARN_OK;
 }
 
@@ -59,7 +61,8 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 {
 	const uint32_t block = sizeof(struct step_scalars);
 	const bool labels = config->network.loss == LOSS_CROSS_ENTROPY;
-	uint32_t input, target;
+	const bool own = config->network.target == TARGET_INPUT;
+	uint32_t input, target = TENSOR_NONE;
 	enum tarn_status st =
 		graph_add_persistent(graph, "scalars", ROLE_SCALARS, DTYPE_U8, &block, 1, &graph->scalars);
 	if (st)
@@ -68,8 +71,9 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 		      &input);
 	if (st)
 		return st;
-	st = add_slot(graph, "staging/target", labels ? DTYPE_I32 : DTYPE_F32, sample->target_dim, sample->target_rank,
-		      &target);
+	if (!own)
+		st = add_slot(graph, "staging/target", labels ? DTYPE_I32 : DTYPE_F32, sample->target_dim,
+			      sample->target_rank, &target);
 	if (st)
 		return st;
 	st = add_metric(graph, "metric/loss", &frame->loss_metric);
@@ -81,7 +85,8 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 			return st;
 	}
 	st = graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "input", NULL, &input, 1, &frame->input);
-	if (st)
+	frame->target = frame->input;
+	if (st || own)
 		return st;
 	return graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "target", NULL, &target, 1, &frame->target);
 }
@@ -96,6 +101,8 @@ static enum tarn_status add_body(struct network *net, const struct sample_shape 
 		return tarn_fail(TARN_EINVAL, "%s: the network is missing: write `layers:` or `model:`",
 				 config->file ? config->file : "configuration");
 	uint32_t classes = config->network.loss == LOSS_CROSS_ENTROPY ? sample->classes : sample->target_dim[0];
+	if (config->network.target == TARGET_INPUT)
+		classes = sample->dim[sample->rank - 1];
 	return model_build(net, config->model, classes, input, output);
 }
 
@@ -119,10 +126,19 @@ static enum tarn_status check_output(const struct graph *graph, const struct con
 				 got, sample->classes, shape_format(dim, target->rank + 1u, needed, sizeof needed),
 				 target->rank == 1 ? "samples x classes" : "as the labels, then classes");
 	}
+	shape_format(target->dim, target->rank, needed, sizeof needed);
+	if (config->network.loss == LOSS_LOGISTIC_MIXTURE) {
+		/* How many parameters a pixel may have says the shape rule of the loss. */
+		if (y->rank == 4 && target->rank == 4 && !memcmp(y->dim, target->dim, 3 * sizeof *y->dim))
+			return TARN_OK;
+		return yaml_fail(body,
+				 "the network's result has the shape %s; logistic_mixture needs the parameters of each "
+				 "pixel of the input, which has the shape %s",
+				 got, needed);
+	}
 	if (y->rank == target->rank && !memcmp(y->dim, target->dim, y->rank * sizeof *y->dim))
 		return TARN_OK;
-	return yaml_fail(body, "the network's result has the shape %s, the targets have %s", got,
-			 shape_format(target->dim, target->rank, needed, sizeof needed));
+	return yaml_fail(body, "the network's result has the shape %s, the targets have %s", got, needed);
 }
 
 static enum tarn_status record(struct graph *graph, const char *name, uint32_t metric, uint32_t value)
@@ -160,6 +176,13 @@ static enum tarn_status add_chunked_loss(struct graph *graph, const struct confi
 	return st ? st : record(graph, "record/loss", frame->loss_metric, *loss);
 }
 
+static const enum op_kind loss_op[] = {
+	[LOSS_CROSS_ENTROPY] = OP_SOFTMAX_CROSS_ENTROPY,
+	[LOSS_MEAN_SQUARED_ERROR] = OP_MEAN_SQUARED_ERROR,
+	[LOSS_BINARY_CROSS_ENTROPY] = OP_BINARY_CROSS_ENTROPY,
+	[LOSS_LOGISTIC_MIXTURE] = OP_LOGISTIC_MIXTURE,
+};
+
 static enum tarn_status add_loss(struct graph *graph, const struct config *config, const struct frame *frame,
 				 uint32_t *output, uint32_t *loss)
 {
@@ -174,8 +197,8 @@ static enum tarn_status add_loss(struct graph *graph, const struct config *confi
 	}
 	if (config->network.chunked_loss)
 		return add_chunked_loss(graph, config, &attr, frame, output, loss);
-	enum tarn_status st = graph_add_op(graph, labels ? OP_SOFTMAX_CROSS_ENTROPY : OP_MEAN_SQUARED_ERROR,
-					   PHASE_FORWARD, "loss", &attr, input, 2, loss);
+	enum tarn_status st =
+		graph_add_op(graph, loss_op[config->network.loss], PHASE_FORWARD, "loss", &attr, input, 2, loss);
 	if (st)
 		return st;
 	st = record(graph, "record/loss", frame->loss_metric, *loss);

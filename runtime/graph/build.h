@@ -13,11 +13,12 @@
  * The result of the list is its last layer. Unknown kinds and keys, wrong types and shapes: file:line:column, the
  * layer's name, what it got, what it needs.
  *
- * Around the body the builder adds, in this order: persistent "scalars", "staging/input", "staging/target",
- * metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops "input" and "target"; the body; the loss;
- * RECORDs. With network.chunked_loss the last layer, a dense one, becomes part of the loss (LINEAR_CROSS_ENTROPY), the
- * prediction is that layer's input, and nothing counts correct rows. For inference (evaluation) the same names and
- * parameters, BATCH_APPLY reads the running statistics, no dropout, no RUNNING_UPDATE.
+ * Around the body the builder adds, in this order: persistent "scalars", "staging/input", "staging/target"
+ * (not where the input is its own target), metrics "metric/loss", "metric/correct" (cross-entropy only); INPUT ops
+ * "input" and "target"; the body; the loss; RECORDs. With network.chunked_loss the last layer, a dense one, becomes
+ * part of the loss (LINEAR_CROSS_ENTROPY), the prediction is that layer's input, and nothing counts correct rows. For
+ * inference (evaluation) the same names and parameters, BATCH_APPLY reads the running statistics, no dropout, no
+ * RUNNING_UPDATE.
  *
  * A pass afterwards (simplify.h) drops layers that the loss does not depend on, with their parameters, and fuses
  * relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD, BATCH_APPLY): a function of the

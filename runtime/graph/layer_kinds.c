@@ -19,6 +19,8 @@ static enum tarn_status build_conv2d(const struct layer_call *call, uint32_t *y)
 		.groups = v[5].pair[0],
 		.bias = v[6].pair[0],
 		.mask = (enum conv_mask)v[7].pair[0],
+		.shift = (enum conv_shift)v[8].pair[0],
+		.weight_norm = v[9].pair[0],
 		.weights = call->weights,
 	};
 	return layer_conv2d(call->net, call->name, call->x[0], &options, y);
@@ -108,6 +110,8 @@ static enum tarn_status build_conv_transpose2d(const struct layer_call *call, ui
 		.padding = { v[3].pair[0], v[3].pair[1] },
 		.output_padding = { v[4].pair[0], v[4].pair[1] },
 		.bias = v[5].pair[0],
+		.shift = (enum conv_shift)v[6].pair[0],
+		.weight_norm = v[7].pair[0],
 	};
 	return layer_conv_transpose2d(call->net, call->name, call->x[0], &options, y);
 }
@@ -127,6 +131,16 @@ static enum tarn_status build_upsample(const struct layer_call *call, uint32_t *
 static enum tarn_status build_adaptive_pool(const struct layer_call *call, uint32_t *y)
 {
 	return layer_adaptive_pool(call->net, call->name, call->x[0], call->value[0].pair, y);
+}
+
+static enum tarn_status build_shift(const struct layer_call *call, uint32_t *y)
+{
+	return layer_shift(call->net, call->name, call->x[0], 1 + call->value[0].pair[0], y);
+}
+
+static enum tarn_status build_concat_elu(const struct layer_call *call, uint32_t *y)
+{
+	return layer_concat_elu(call->net, call->name, call->x[0], y);
 }
 
 static enum tarn_status build_slice(const struct layer_call *call, uint32_t *y)
@@ -232,6 +246,7 @@ static enum tarn_status build_recurrent(const struct layer_call *call, uint32_t 
 /* ---- keys: name, type, low, high, default, the same as a number, help, choices ---- */
 
 static const char *const conv_masks[] = { "none", "a", "b" };
+static const char *const conv_shifts[] = { "none", "down", "down_right" };
 
 static const struct layer_key conv2d_keys[] = {
 	{ "channels", LAYER_COUNT, 1, LARGEST, NULL, 0, "number of output channels", NULL, 0 },
@@ -244,6 +259,11 @@ static const struct layer_key conv2d_keys[] = {
 	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
 	{ "mask", LAYER_CHOICE, 0, 0, "none", 0,
 	  "a: a pixel sees only those before it, row by row; b: itself too, as behind an a", conv_masks, 3 },
+	{ "shift", LAYER_CHOICE, 0, 0, "none", 0,
+	  "down: the window ends in its pixel's row; down_right: in its column too; the image keeps its size",
+	  conv_shifts, 3 },
+	{ "weight_norm", LAYER_BOOL, 0, 1, "false", 0, "learn length and direction of each output's weights apart",
+	  NULL, 0 },
 };
 
 static const struct layer_key conv_transpose2d_keys[] = {
@@ -253,6 +273,10 @@ static const struct layer_key conv_transpose2d_keys[] = {
 	{ "padding", LAYER_PAIR, 0, LARGEST, "0", 0, "rows and columns cut off at each side", NULL, 0 },
 	{ "output_padding", LAYER_PAIR, 0, LARGEST, "0", 0, "rows and columns added at the end", NULL, 0 },
 	{ "bias", LAYER_BOOL, 0, 1, "true", 1, "add a bias; not needed before a batch_norm", NULL, 0 },
+	{ "shift", LAYER_CHOICE, 0, 0, "none", 0, "as in conv2d; the image grows by the stride exactly", conv_shifts,
+	  3 },
+	{ "weight_norm", LAYER_BOOL, 0, 1, "false", 0, "learn length and direction of each output's weights apart",
+	  NULL, 0 },
 };
 
 static const struct layer_key group_norm_keys[] = {
@@ -274,6 +298,12 @@ static const struct layer_key adaptive_pool_keys[] = {
 
 static const struct layer_key stochastic_depth_keys[] = {
 	{ "rate", LAYER_REAL, 0, 0.999, "0.1", 0.1, "share of the samples set to zero", NULL, 0 },
+};
+
+static const char *const shift_axes[] = { "down", "right" };
+
+static const struct layer_key shift_keys[] = {
+	{ "to", LAYER_CHOICE, 0, 0, "down", 0, "where it moves; zeros come in", shift_axes, 2 },
 };
 
 static const struct layer_key slice_keys[] = {
@@ -416,6 +446,9 @@ const struct layer_kind layer_kinds[] = {
 	{ "upsample", "a larger image", KEYS(upsample_keys), 0, false, false, false, 0, build_upsample },
 	{ "adaptive_pool", "average to a given size", KEYS(adaptive_pool_keys), 0, false, false, false, 0,
 	  build_adaptive_pool },
+	{ "shift", "the image moved down or to the right by one pixel", KEYS(shift_keys), 0, false, false, false, 0,
+	  build_shift },
+	{ "concat_elu", "elu of x and -x side by side", NO_KEYS, false, false, false, 0, build_concat_elu },
 	{ "slice", "a part of an axis", KEYS(slice_keys), -1, false, false, false, 0, build_slice },
 	{ "add", "sum of the inputs", NO_KEYS, true, false, false, 0, build_add },
 	{ "multiply", "product of the inputs, element by element", NO_KEYS, true, false, false, 0, build_multiply },

@@ -8,7 +8,7 @@
 
 #include "graph/layers.h"
 
-#define LAYER_MAX_KEYS 8
+#define LAYER_MAX_KEYS 10
 
 enum layer_key_type {
 	LAYER_COUNT,   /* an integer */

@@ -116,6 +116,21 @@ static inline enum tarn_status add_weight_and_bias(struct network *net, struct p
 	return owner ? share_parameter(net, owner, &vector, &out[1]) : add_parameter(net, &vector, &out[1]);
 }
 
+/* The weight becomes scale * weight / |weight| for each output; the scale is own, 1 at the start, or `owner`'s. */
+static inline enum tarn_status normalise_weight(struct network *net, const char *name, const char *owner,
+						uint32_t *weight)
+{
+	struct parameter scale = { .layer = name, .part = "scale", .rank = 1, .init = INIT_ONE };
+	uint32_t input[2] = { *weight, TENSOR_NONE };
+	char *text = part_name(net, name, "normalised_weight");
+	if (!text)
+		return TARN_ENOMEM;
+	scale.dim[0] = tensor_of(net, *weight)->dim[0];
+	enum tarn_status st =
+		owner ? share_parameter(net, owner, &scale, &input[1]) : add_parameter(net, &scale, &input[1]);
+	return st ? st : graph_add_op(net->graph, OP_WEIGHT_NORM, PHASE_FORWARD, text, NULL, input, 2, weight);
+}
+
 /* gamma 1 and beta 0 of a norm over `channels`. */
 static inline enum tarn_status add_gamma_and_beta(struct network *net, const char *name, uint32_t channels,
 						  uint32_t *out)

@@ -19,6 +19,29 @@ void window_pad_same(struct window *window, const uint32_t *extent)
 	}
 }
 
+enum tarn_status window_pad_shift(struct window *window, const char *name, enum conv_shift shift)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		bool centred = i == 1 && shift == CONV_SHIFT_DOWN;
+		uint64_t before = (uint64_t)window->dilation[i] * (window->kernel[i] - 1u);
+		if (window->pad_begin[i] || window->pad_end[i])
+			return tarn_fail(TARN_EINVAL, "%s: a shifted window has no padding of its own; leave it out",
+					 name);
+		if (before > UINT32_MAX)
+			return tarn_fail(TARN_EINVAL, "%s: a window of %" PRIu64 " elements is too large", name,
+					 before);
+		if (centred && window->kernel[i] % 2 == 0)
+			return tarn_fail(TARN_EINVAL,
+					 "%s: a window that is shifted down needs an odd width, not %" PRIu32, name,
+					 window->kernel[i]);
+		window->pad_begin[i] = (uint32_t)(centred ? before / 2 : before);
+		window->pad_end[i] = (uint32_t)(before - window->pad_begin[i]);
+		if (!centred)
+			window->pad_end[i] = 0;
+	}
+	return TARN_OK;
+}
+
 static enum tarn_status conv_window(const struct network *net, const char *name, uint32_t x,
 				    const struct conv_options *options, struct window *window)
 {
@@ -32,7 +55,7 @@ static enum tarn_status conv_window(const struct network *net, const char *name,
 	}
 	if (options->same)
 		window_pad_same(window, &tensor_of(net, x)->dim[1]);
-	return TARN_OK;
+	return options->shift ? window_pad_shift(window, name, options->shift) : TARN_OK;
 }
 
 static enum tarn_status mask_weight(struct network *net, const char *name, enum conv_mask mask, uint32_t *weight)
@@ -64,6 +87,8 @@ enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x,
 				    .dim = { options->channels, in_channels / attr.groups, attr.window.kernel[0],
 					     attr.window.kernel[1] } };
 	st = add_weight_and_bias(net, &weight, options->bias, options->weights, &input[1]);
+	if (!st && options->weight_norm)
+		st = normalise_weight(net, name, options->weights, &input[1]);
 	if (!st && options->mask)
 		st = mask_weight(net, name, options->mask, &input[1]);
 	if (st)

@@ -26,17 +26,27 @@ struct network {
 /* Weights that are zero from the centre on (A), or behind it (B), in raster order: van den Oord et al. 2016. */
 enum conv_mask { CONV_MASK_NONE, CONV_MASK_A, CONV_MASK_B };
 
+/*
+ * Windows that lie above their pixel (its row is the last one, its column the middle one), or above it and to its left
+ * (its row and column are the last ones): Salimans et al. 2017. The image keeps its size at stride 1; no `padding`.
+ */
+enum conv_shift { CONV_SHIFT_NONE, CONV_SHIFT_DOWN, CONV_SHIFT_DOWN_RIGHT };
+
 struct conv_options {
 	uint32_t channels, kernel[2], stride[2], padding[2], dilation[2],
 		groups; /* zero: 1 for stride, dilation, groups */
 	bool same;      /* instead of `padding`: OH = ceil(H / stride); an odd row or column is added at the end */
 	bool bias;
 	enum conv_mask mask;
+	enum conv_shift shift;
+	bool weight_norm;    /* w = scale v / |v|, "<name>/scale" behind weight and bias; Salimans, Kingma 2016 */
 	const char *weights; /* name of the layer whose parameters are shared; NULL: own */
 };
 
 /* Sets the padding of a window over an image of H, W = extent[0], extent[1] as conv_options.same says. */
 void window_pad_same(struct window *window, const uint32_t *extent);
+/* Sets it as conv_options.shift says; TARN_EINVAL when it has padding, or no middle column where it needs one. */
+enum tarn_status window_pad_shift(struct window *window, const char *name, enum conv_shift shift);
 
 enum tarn_status layer_conv2d(struct network *net, const char *name, uint32_t x, const struct conv_options *options,
 			      uint32_t *y);
@@ -80,6 +90,8 @@ enum tarn_status layer_concat(struct network *net, const char *name, const uint3
 struct conv_transpose_options {
 	uint32_t channels, kernel[2], stride[2], padding[2], output_padding[2]; /* stride 0: 1 */
 	bool bias;
+	enum conv_shift shift; /* of the convolution whose adjoint this is; the image grows by `stride` exactly */
+	bool weight_norm;      /* over each output; the weight is then (O, I, KH, KW) */
 };
 
 /*
@@ -96,6 +108,10 @@ enum tarn_status layer_upsample(struct network *net, const char *name, uint32_t 
 /* Averages to size[0] x size[1], whatever the image's size. */
 enum tarn_status layer_adaptive_pool(struct network *net, const char *name, uint32_t x, const uint32_t *size,
 				     uint32_t *y);
+/* The image moved down (axis 1) or to the right (axis 2) by one; zeros come in. */
+enum tarn_status layer_shift(struct network *net, const char *name, uint32_t x, uint32_t axis, uint32_t *y);
+/* elu of x and -x side by side: twice the channels (Shang et al. 2016, with elu). */
+enum tarn_status layer_concat_elu(struct network *net, const char *name, uint32_t x, uint32_t *y);
 /* `length` elements of an axis from `begin` on. */
 enum tarn_status layer_slice(struct network *net, const char *name, uint32_t x, uint32_t axis, uint32_t begin,
 			     uint32_t length, uint32_t *y);
