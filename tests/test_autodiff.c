@@ -231,8 +231,45 @@ START_TEST(errors_are_named)
 	ck_assert_fails(autodiff_gradients(&graph, to_loss(y), &x, 1, &arena, &g), TARN_EUNSUPPORTED,
 			"loss: the gradient of mean_squared_error by its target is not available");
 	uint32_t s = ADD(OP_SUM_SQUARES, "squares", NULL, x);
-	ck_assert_fails(autodiff_gradients(&graph, s, &x, 1, &arena, &g), TARN_EUNSUPPORTED,
-			"squares: the op sum_squares has no derivative");
+	uint32_t clip = ADD(OP_CLIP_SCALE, "clip", &(struct op_attr){ .alpha = 1 }, s);
+	ck_assert_fails(autodiff_gradients(&graph, clip, &x, 1, &arena, &g), TARN_EUNSUPPORTED,
+			"clip: the op clip_scale has no derivative");
+	uint32_t other = parameter("other", 3, 5, 0, 0);
+	ck_assert_fails(autodiff_products(&graph, &y, &other, 1, &x, 1, &arena, &g), TARN_EINVAL,
+			"other cannot be the gradient of y: shape or type is another");
+}
+END_TEST
+
+/* Two outputs with gradients of their own, one of them zero; and of a tensor in the middle. */
+START_TEST(products_of_any_tensors)
+{
+	uint32_t x = parameter("x", 3, 4, 0, 0), v = parameter("v", 3, 4, 0, 0), g[2];
+	uint32_t y = ADD(OP_SCALE, "y", &(struct op_attr){ .alpha = 2 }, x);
+	uint32_t z = ADD(OP_MULTIPLY, "z", NULL, y, y), wrt[2] = { x, y };
+	ck_assert_ok(
+		autodiff_products(&graph, (uint32_t[]){ z, y }, (uint32_t[]){ TENSOR_NONE, v }, 2, wrt, 2, &arena, g));
+	ck_assert_int_eq((int)producer(g[0])->kind, OP_SCALE);
+	ck_assert_uint_eq(input_of(g[0], 0), v);
+	ck_assert_uint_eq(g[1], v);
+	ck_assert_ok(autodiff_products(&graph, (uint32_t[]){ z, z }, (uint32_t[]){ v, v }, 2, &y, 1, &arena, g));
+	check_same_shape(g[0], y);
+	ck_assert_ok(graph_check(&graph));
+}
+END_TEST
+
+/* x * stop(x) has the derivative stop(x), not 2 x; what only a stop leads to has none. */
+START_TEST(stop_gradient_is_a_constant)
+{
+	uint32_t x = parameter("x", 3, 4, 0, 0), g;
+	uint32_t stopped = ADD(OP_STOP_GRADIENT, "stopped", NULL, x);
+	uint32_t loss = to_plain_loss(ADD(OP_MULTIPLY, "y", NULL, x, stopped));
+	ck_assert_uint_eq(graph.tensor[stopped].storage, x);
+	ck_assert_ok(autodiff_gradients(&graph, loss, &x, 1, &arena, &g));
+	ck_assert_int_eq((int)producer(g)->kind, OP_MULTIPLY);
+	ck_assert_uint_eq(input_of(g, 1), stopped);
+	ck_assert_ok(autodiff_gradients(&graph, to_plain_loss(ADD(OP_SCALE, "z", NULL, stopped)), &x, 1, &arena, &g));
+	ck_assert_uint_eq(g, TENSOR_NONE);
+	ck_assert_ok(graph_check(&graph));
 }
 END_TEST
 
@@ -531,6 +568,8 @@ int main(void)
 	tcase_add_test(tc, squares_have_two_partial_gradients);
 	tcase_add_test(tc, what_the_loss_ignores_has_no_gradient);
 	tcase_add_test(tc, errors_are_named);
+	tcase_add_test(tc, products_of_any_tensors);
+	tcase_add_test(tc, stop_gradient_is_a_constant);
 	tcase_add_loop_test(tc, matmul_gradients, 0, 8);
 	tcase_add_test(tc, chain_gradients);
 	tcase_add_loop_test(tc, chain_gradients_one_by_one, 0, 6);

@@ -86,6 +86,9 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_GRU_CELL_GRAD] = recurrent_prepare,
 	[OP_EXPONENTIAL_AVERAGE] = update_prepare,
 	[OP_CAST] = cast_prepare,
+	[OP_FUNCTION] = function_prepare,
+	[OP_MAX_POOL_GATHER] = pool_prepare,
+	[OP_LABEL_WEIGHTS] = loss_prepare,
 };
 
 static enum tarn_status cpu_probe(void)

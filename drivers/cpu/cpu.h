@@ -123,7 +123,7 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
 	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare, softmax_prepare,
 	attention_prepare, embedding_prepare, recurrent_prepare, linear_loss_prepare, group_norm_prepare,
-	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare;
+	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare;
 
 /* Nanoseconds that a kernel is expected to take; a function of the signature and the number of threads. */
 uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads);

@@ -1,5 +1,6 @@
 /*
- * loss.c - cross-entropy over a softmax, mean squared error, the number of correct rows, and the gradients.
+ * loss.c - cross-entropy over a softmax, mean squared error, the number of correct rows, the gradients, and the weights
+ * of labels.
  *
  * Sums are double and in the order of the rows, then of the chunks.
  */
@@ -44,6 +45,24 @@ static void cross_entropy_grad_body(const struct bound_instr *instr, uint64_t ch
 		}
 		struct row_exponentials sum = row_exponentials(x, classes);
 		row_loss_grad(&rule, x, dx, classes, label[r], sum.largest, (float)(1.0 / sum.total), share);
+	}
+}
+
+static void label_weights_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct operand *labels = kernel_input(instr->kernel, 0);
+	const struct label_rule rule = label_rule_of(instr->kernel);
+	const int32_t *label = instr->address[0];
+	uint32_t classes = kernel_output(instr->kernel, 0)->channels;
+	double share = 1.0 / (double)labels_counted(&rule, label, labels->elements), s = (double)rule.smoothing;
+	struct range rows = chunk_range(instr->kernel, chunk, labels->elements);
+	for (uint64_t r = rows.begin; r < rows.end; r++) {
+		float *q = (float *)instr_output(instr, 0) + r * classes;
+		float others = label_counts(&rule, label[r]) ? (float)(share * s / classes) : 0.0f;
+		for (uint32_t k = 0; k < classes; k++)
+			q[k] = others;
+		if (label_counts(&rule, label[r]) && (uint32_t)label[r] < classes)
+			q[label[r]] = (float)(share * (1.0 - s + s / classes));
 	}
 }
 
@@ -120,6 +139,9 @@ enum tarn_status loss_prepare(struct device *device, struct kernel *kernel)
 		reduction_prepare(kernel, count_correct_body, in->rows, in->channels, sum_finish);
 	else if (kernel->kind == OP_MEAN_SQUARED_ERROR)
 		reduction_prepare(kernel, squared_error_body, in->elements, 1, mean_finish);
+	else if (kernel->kind == OP_LABEL_WEIGHTS)
+		kernel_cut(kernel, label_weights_body, in->elements,
+			   CPU_CHUNK_ELEMENTS / kernel_output(kernel, 0)->channels);
 	else if (kernel->kind == OP_SOFTMAX_CROSS_ENTROPY_GRAD)
 		kernel_cut(kernel, cross_entropy_grad_body, in->rows, CPU_CHUNK_ELEMENTS / 16 / in->channels);
 	else

@@ -133,6 +133,40 @@ static void max_body(const struct bound_instr *instr, uint64_t chunk)
 	}
 }
 
+/* Of one pixel of the result: what `index` names of g, 0 where that lies in the padding. */
+static void gather_pixel(const struct window *window, const struct operand *image, const float *g, uint32_t oh,
+			 uint32_t ow, const uint8_t *index, float *y)
+{
+	struct span rows = taps_inside(window, 0, oh, image->dim[1]);
+	struct span columns = taps_inside(window, 1, ow, image->dim[2]);
+	for (uint32_t c = 0; c < image->channels; c++) {
+		uint32_t kh = index[c] / window->kernel[1], kw = index[c] % window->kernel[1];
+		bool inside = kh >= rows.begin && kh < rows.end && kw >= columns.begin && kw < columns.end;
+		y[c] = 0.0f;
+		if (inside)
+			y[c] = g[((uint64_t)tap_position(window, 0, oh, kh) * image->dim[2] +
+				  tap_position(window, 1, ow, kw)) *
+					 image->channels +
+				 c];
+	}
+}
+
+static void gather_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct kernel *kernel = instr->kernel;
+	const struct operand *image = kernel_input(kernel, 0), *result = kernel_output(kernel, 0);
+	uint64_t image_elements = (uint64_t)image->dim[1] * image->dim[2] * image->channels;
+	struct range range = chunk_range(kernel, chunk, (uint64_t)result->dim[0] * result->dim[1]);
+	for (uint64_t row = range.begin; row < range.end; row++) {
+		const float *g = (const float *)instr->address[0] + row / result->dim[1] * image_elements;
+		for (uint32_t ow = 0; ow < result->dim[2]; ow++) {
+			uint64_t at = (row * result->dim[2] + ow) * image->channels;
+			gather_pixel(&kernel->attr.window, image, g, (uint32_t)(row % result->dim[1]), ow,
+				     (const uint8_t *)instr->address[1] + at, (float *)instr_output(instr, 0) + at);
+		}
+	}
+}
+
 CPU_CLONES static void add_if_chosen(float *dx, const float *dy, const uint8_t *index, uint32_t n, uint32_t tap)
 {
 	for (uint32_t c = 0; c < n; c++)
@@ -279,8 +313,12 @@ enum tarn_status pool_prepare(struct device *device, struct kernel *kernel)
 		return st;
 	const uint32_t *taps = kernel->attr.window.kernel;
 	uint64_t row_elements = (uint64_t)out->dim[2] * out->channels;
-	uint64_t work = backward ? row_elements : row_elements * taps[0] * taps[1];
-	kernel_body *body = backward ? grad_body : kernel->kind == OP_MAX_POOL ? max_body : average_body;
+	bool gather = kernel->kind == OP_MAX_POOL_GATHER;
+	uint64_t work = backward || gather ? row_elements : row_elements * taps[0] * taps[1];
+	kernel_body *body = backward                      ? grad_body
+			    : gather                      ? gather_body
+			    : kernel->kind == OP_MAX_POOL ? max_body
+							  : average_body;
 	kernel_cut(kernel, body, (uint64_t)out->dim[0] * out->dim[1], CPU_CHUNK_ELEMENTS / 2 / work);
 	return TARN_OK;
 }

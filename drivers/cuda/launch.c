@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* RESHAPE is a view: no kernel at all. */
+/* A view: no kernel at all. */
 static enum tarn_status launch_nothing(struct launch_call *call)
 {
 	(void)call;
@@ -44,6 +44,7 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_SLICE] = launch_slice,
 	[OP_PAD_AXIS] = launch_pad,
 	[OP_RESHAPE] = launch_nothing,
+	[OP_STOP_GRADIENT] = launch_nothing,
 	[OP_PERMUTE] = launch_permute,
 	[OP_SOFTMAX_CROSS_ENTROPY] = launch_cross_entropy,
 	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = launch_cross_entropy_grad,

@@ -13,7 +13,7 @@ static void mark_dependent(struct sweep *sweep, const uint32_t *wrt, uint32_t co
 		sweep->depends[wrt[i]] = true;
 	for (uint32_t op = 0; op < sweep->ops; op++) {
 		bool depends = false;
-		for (uint32_t k = 0; k < graph->op[op].inputs; k++)
+		for (uint32_t k = 0; k < graph->op[op].inputs && graph->op[op].kind != OP_STOP_GRADIENT; k++)
 			depends |= sweep->depends[op_inputs(graph, op)[k]];
 		for (uint32_t k = 0; k < graph->op[op].outputs && depends; k++)
 			sweep->depends[op_outputs(graph, op)[k]] = true;
@@ -124,10 +124,55 @@ static enum tarn_status sweep_init(struct sweep *sweep, struct graph *graph, str
 	return TARN_OK;
 }
 
+/* What the sweep begins with. */
+static enum tarn_status seed(struct sweep *sweep, const uint32_t *y, const uint32_t *grad_y, uint32_t ys)
+{
+	const struct graph *graph = sweep->graph;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < ys && !st; i++) {
+		if (grad_y[i] == TENSOR_NONE)
+			continue;
+		const struct tensor *value = &graph->tensor[y[i]], *gradient = &graph->tensor[grad_y[i]];
+		if (value->dtype != DTYPE_F32 || gradient->dtype != DTYPE_F32 || value->rank != gradient->rank ||
+		    memcmp(value->dim, gradient->dim, value->rank * sizeof *value->dim))
+			return tarn_fail(TARN_EINVAL, "%s cannot be the gradient of %s: shape or type is another",
+					 tensor_name(graph, grad_y[i]), tensor_name(graph, y[i]));
+		if (sweep->depends[y[i]])
+			st = sweep_accumulate(sweep, y[i], grad_y[i]);
+	}
+	return st;
+}
+
+/* Visits all ops, from the last to the first. */
+static enum tarn_status run(struct sweep *sweep, const uint32_t *wrt, uint32_t count, uint32_t *gradient)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t op = sweep->ops; op-- > 0 && !st;)
+		st = visit(sweep, op);
+	/* A bias waits with its weight, so all are finished before one is read. */
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = sweep_finish(sweep, wrt[i]);
+	for (uint32_t i = 0; i < count && !st; i++)
+		gradient[i] = sweep->gradient[wrt[i]];
+	return st;
+}
+
+enum tarn_status autodiff_products(struct graph *graph, const uint32_t *y, const uint32_t *grad_y, uint32_t ys,
+				   const uint32_t *wrt, uint32_t count, struct host_arena *arena, uint32_t *gradient)
+{
+	struct sweep sweep;
+	enum tarn_status st = sweep_init(&sweep, graph, arena);
+	if (st)
+		return st;
+	mark_dependent(&sweep, wrt, count);
+	st = seed(&sweep, y, grad_y, ys);
+	return st ? st : run(&sweep, wrt, count, gradient);
+}
+
 enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
 				    struct host_arena *arena, uint32_t *gradient)
 {
-	const struct op_attr seed = { .rank = 1, .extent = { 1 }, .alpha = 1 };
+	const struct op_attr one = { .rank = 1, .extent = { 1 }, .alpha = 1 };
 	const struct tensor *scalar = &graph->tensor[loss];
 	char text[SHAPE_TEXT];
 	if (scalar->rank != 1 || scalar->dim[0] != 1 || scalar->dtype != DTYPE_F32)
@@ -139,14 +184,7 @@ enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const ui
 		return st;
 	mark_dependent(&sweep, wrt, count);
 	if (sweep.depends[loss])
-		st = graph_add_op(graph, OP_FILL, PHASE_BACKWARD, "loss/gradient", &seed, NULL, 0,
+		st = graph_add_op(graph, OP_FILL, PHASE_BACKWARD, "loss/gradient", &one, NULL, 0,
 				  &sweep.gradient[loss]);
-	for (uint32_t op = sweep.ops; op-- > 0 && !st;)
-		st = visit(&sweep, op);
-	/* A bias waits with its weight, so all are finished before one is read. */
-	for (uint32_t i = 0; i < count && !st; i++)
-		st = sweep_finish(&sweep, wrt[i]);
-	for (uint32_t i = 0; i < count && !st; i++)
-		gradient[i] = sweep.gradient[wrt[i]];
-	return st;
+	return st ? st : run(&sweep, wrt, count, gradient);
 }

@@ -11,6 +11,11 @@
  *   - No gradient is computed for tensors that no trainable parameter needs (inputs, frozen layers before the first
  *     trainable one).
  *   - An output that nothing reads counts as a zero gradient and creates no op.
+ *   - What a STOP_GRADIENT gives counts as a constant.
+ *
+ * Gradients are ops like others, so they can be differentiated again, and that once more. For the ops that only stand
+ * in gradients of norms, losses, attention and recurrent cells there is no rule: decompose.h writes the network without
+ * them beforehand.
  */
 #ifndef TARN_AUTODIFF_AUTODIFF_H
 #define TARN_AUTODIFF_AUTODIFF_H
@@ -24,6 +29,14 @@
  */
 enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
 				    struct host_arena *arena, uint32_t *gradient);
+
+/*
+ * The general form: the gradient of sum_i <grad_y[i], y[i]> with respect to wrt[], where grad_y[i] has the shape of
+ * y[i] and counts as a constant; TENSOR_NONE stands for zeros. y[] and wrt[] are any f32 tensors of the graph; the same
+ * one may stand in y[] more than once.
+ */
+enum tarn_status autodiff_products(struct graph *graph, const uint32_t *y, const uint32_t *grad_y, uint32_t ys,
+				   const uint32_t *wrt, uint32_t count, struct host_arena *arena, uint32_t *gradient);
 
 /*
  * The derivative of one op: given the ids of the gradients of its outputs (TENSOR_NONE: zero) appends backward ops

@@ -51,6 +51,12 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_LINEAR_CROSS_ENTROPY] = derive_linear_cross_entropy,
 	[OP_LSTM_CELL] = derive_lstm_cell,
 	[OP_GRU_CELL] = derive_gru_cell,
+	[OP_FUNCTION] = derive_function,
+	[OP_MAX_POOL_GRAD] = derive_max_pool_grad,
+	[OP_MAX_POOL_GATHER] = derive_max_pool_gather,
+	[OP_SOFTMAX_GRAD] = derive_softmax_grad,
+	[OP_LOG_SOFTMAX_GRAD] = derive_log_softmax_grad,
+	[OP_SUM_SQUARES] = derive_sum_squares,
 };
 
 derive_fn *derive_rule(enum op_kind kind)

@@ -21,8 +21,8 @@ enum tarn_status derive_fused_activation(struct graph *graph, uint32_t op, uint3
 enum tarn_status derive_unsupported(const struct graph *graph, uint32_t op, const char *what);
 
 /* derive_math.c */
-derive_fn derive_matmul, derive_activation, derive_activation_grad, derive_add_op, derive_multiply, derive_scale,
-	derive_cast, derive_concat, derive_slice, derive_pad_axis, derive_reshape, derive_permute, derive_dropout;
+derive_fn derive_matmul, derive_activation, derive_add_op, derive_multiply, derive_scale, derive_cast, derive_concat,
+	derive_slice, derive_pad_axis, derive_reshape, derive_permute, derive_dropout;
 /* derive_nn.c */
 derive_fn derive_conv2d, derive_conv2d_grad_input, derive_conv2d_grad_weight, derive_max_pool, derive_avg_pool,
 	derive_avg_pool_grad, derive_batch_apply, derive_layer_norm, derive_cross_entropy, derive_squared_error;
@@ -33,5 +33,8 @@ derive_fn derive_sum_rows, derive_batch_matmul, derive_add_broadcast, derive_bro
 /* derive_image.c */
 derive_fn derive_weight_mask, derive_group_norm, derive_resample, derive_binary_cross_entropy, derive_logistic_mixture,
 	derive_weight_norm;
+/* derive_twice.c */
+derive_fn derive_activation_grad, derive_function, derive_max_pool_grad, derive_max_pool_gather, derive_softmax_grad,
+	derive_log_softmax_grad, derive_sum_squares;
 
 #endif

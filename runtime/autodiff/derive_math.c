@@ -44,21 +44,6 @@ enum tarn_status derive_activation(struct graph *graph, uint32_t op, const uint3
 	return derive_add(graph, op, "input", OP_ACTIVATION_GRAD, &attr, input, 2, &grad_input[0]);
 }
 
-/* Linear in dy. Its derivative by s is zero where the activation is piecewise linear. */
-enum tarn_status derive_activation_grad(struct graph *graph, uint32_t op, const uint32_t *grad_output,
-					const bool *wanted, uint32_t *grad_input)
-{
-	const struct op_attr attr = graph->op[op].attr;
-	bool linear = attr.activation == ACTIVATION_RELU || attr.activation == ACTIVATION_RELU6 ||
-		      attr.activation == ACTIVATION_LEAKY_RELU;
-	if (wanted[1] && !linear)
-		return derive_unsupported(graph, op, activation_name((enum activation)attr.activation));
-	const uint32_t input[2] = { grad_output[0], op_inputs(graph, op)[1] };
-	if (!wanted[0])
-		return TARN_OK;
-	return derive_add(graph, op, "input", OP_ACTIVATION_GRAD, &attr, input, 2, &grad_input[0]);
-}
-
 /* Both inputs get the same tensor: no copy. */
 enum tarn_status derive_add_op(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
 			       uint32_t *grad_input)

@@ -51,6 +51,7 @@ static uint64_t operations_each(const struct op *op)
 	case OP_RECORD:
 	case OP_RESHAPE:
 	case OP_CAST:
+	case OP_STOP_GRADIENT:
 	case OP_PERMUTE:
 	case OP_CONCAT:
 	case OP_SLICE:
@@ -100,6 +101,7 @@ static uint64_t operations_each(const struct op *op)
 	case OP_SOFTMAX_CROSS_ENTROPY:
 	case OP_SOFTMAX_CROSS_ENTROPY_GRAD:
 		return 10;
+	case OP_FUNCTION:
 	case OP_BINARY_CROSS_ENTROPY:
 	case OP_BINARY_CROSS_ENTROPY_GRAD:
 		return 16;

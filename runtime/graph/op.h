@@ -103,6 +103,11 @@
  *   WEIGHT_NORM             v (O,..), g (O)                        w                  -
  *   WEIGHT_NORM_GRAD        dw, v, g                               dv, dg             -
  *   CAST                    x                                      y                  mode
+ *   STOP_GRADIENT           x                                      y: a view of x     -
+ *   FUNCTION                x                                      y                  mode, alpha        y <- x
+ *   MAX_POOL_GATHER         g (N,H,W,C), index (N,OH,OW,C)         y (N,OH,OW,C)      window
+ *   LABEL_WEIGHTS           labels (any shape) i32                 q (labels' shape,K) label_smoothing,
+ *                                                                                       ignore_index, extent[0] = K
  *
  * Definitions that a kernel and its test must share:
  *   - `activation` on MATMUL, CONV2D, ADD and BATCH_APPLY is applied to the result before it is stored; only NONE,
@@ -172,6 +177,12 @@
  *     the nearest, ties to even; beyond the largest number infinite; NaN stays NaN.
  *   - In MATMUL, BATCH_MATMUL, CONV2D_GRAD_WEIGHT, EMBEDDING, EMBEDDING_GRAD, FILL and for dw in
  *     LINEAR_CROSS_ENTROPY_GRAD, `mode` is the enum dtype of the result: see storage.h.
+ *   - STOP_GRADIENT: x itself, whose gradient it does not pass on.
+ *   - FUNCTION: exp(x), log(x) or x^alpha, as C's functions of these names.
+ *   - MAX_POOL_GATHER: the element of g that `index` names in each window, 0 where that lies in the padding: the
+ *     adjoint of MAX_POOL_GRAD.
+ *   - LABEL_WEIGHTS: ((1-s) onehot + s/K) / counted rows, 0 in ignored rows, so that SOFTMAX_CROSS_ENTROPY is
+ *     -sum q log_softmax.
  */
 /* clang-format on */
 #ifndef TARN_GRAPH_OP_H
@@ -261,6 +272,10 @@ enum op_kind {
 	OP_WEIGHT_NORM,
 	OP_WEIGHT_NORM_GRAD,
 	OP_CAST,
+	OP_STOP_GRADIENT,
+	OP_FUNCTION,
+	OP_MAX_POOL_GATHER,
+	OP_LABEL_WEIGHTS,
 	OP_KINDS
 };
 
@@ -284,6 +299,8 @@ enum gate_mode { GATE_ACTIVATION, GATE_TANH, GATE_LINEAR, GATE_MODES };
 /* op_attr.mode of WEIGHT_MASK, and of UPSAMPLE. */
 enum mask_mode { MASK_A, MASK_B, MASK_MODES };
 enum upsample_mode { UPSAMPLE_NEAREST, UPSAMPLE_BILINEAR, UPSAMPLE_MODES };
+/* op_attr.mode of FUNCTION. */
+enum function_mode { FUNCTION_EXPONENTIAL, FUNCTION_LOGARITHM, FUNCTION_POWER, FUNCTION_MODES };
 
 /* Sliding window of a convolution or pooling; [0] is height, [1] is width; all in elements. */
 struct window {

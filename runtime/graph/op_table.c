@@ -92,6 +92,10 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_WEIGHT_NORM] = { "weight_norm", 2, 2, 1, false, false, OWN, 0 },
 	[OP_WEIGHT_NORM_GRAD] = { "weight_norm_grad", 3, 3, 2, false, false, OWN, 0 },
 	[OP_CAST] = { "cast", 1, 1, 1, false, false, OWN, 0 },
+	[OP_STOP_GRADIENT] = { "stop_gradient", 1, 1, 1, false, true, OWN, 0 },
+	[OP_FUNCTION] = { "function", 1, 1, 1, false, false, OWN, 1 },
+	[OP_MAX_POOL_GATHER] = { "max_pool_gather", 2, 2, 1, false, false, OWN, 0 },
+	[OP_LABEL_WEIGHTS] = { "label_weights", 1, 1, 1, false, false, OWN, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)

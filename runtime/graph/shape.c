@@ -298,6 +298,10 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_WEIGHT_NORM] = shape_rule_weight_norm,
 	[OP_WEIGHT_NORM_GRAD] = shape_rule_weight_norm,
 	[OP_CAST] = shape_rule_cast,
+	[OP_STOP_GRADIENT] = shape_rule_stop_gradient,
+	[OP_FUNCTION] = shape_rule_function,
+	[OP_MAX_POOL_GATHER] = shape_rule_max_pool_gather,
+	[OP_LABEL_WEIGHTS] = shape_rule_label_weights,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */

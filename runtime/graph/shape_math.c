@@ -224,6 +224,22 @@ enum tarn_status shape_rule_cast(const struct shape_call *call)
 
 /* ---- updates ---- */
 
+enum tarn_status shape_rule_stop_gradient(const struct shape_call *call)
+{
+	shape_set_like(&call->out[0], shape_in(call, 0));
+	return TARN_OK;
+}
+
+enum tarn_status shape_rule_function(const struct shape_call *call)
+{
+	if (call->attr->mode >= FUNCTION_MODES)
+		return shape_fail(call, "mode %" PRIu32 " is not one", call->attr->mode);
+	if (!isfinite(call->attr->alpha))
+		return shape_fail(call, "alpha must be a finite number");
+	shape_set_like(&call->out[0], shape_in(call, 0));
+	return shape_need_f32(call, 0, 1);
+}
+
 enum tarn_status shape_rule_sum_squares(const struct shape_call *call)
 {
 	shape_set_vector(&call->out[0], DTYPE_F32, 1);

@@ -2,6 +2,7 @@
 #include "graph/shape_rule.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- matrix products ---- */
 
@@ -265,6 +266,19 @@ enum tarn_status shape_rule_pool_grad(const struct shape_call *call)
 	return TARN_OK;
 }
 
+/* g, index: the window maps the shape of g to that of the indices. */
+enum tarn_status shape_rule_max_pool_gather(const struct shape_call *call)
+{
+	enum tarn_status st = shape_rule_pool(call);
+	if (!st)
+		st = shape_need_dtype(call, 1, DTYPE_U8);
+	const struct shape *y = &call->out[0];
+	char needed[SHAPE_TEXT];
+	if (st || (shape_in(call, 1)->rank == 4 && !memcmp(shape_in(call, 1)->dim, y->dim, 4 * sizeof *y->dim)))
+		return st;
+	return shape_fail_shape(call, 1, "the indices'", shape_format(y->dim, y->rank, needed, sizeof needed));
+}
+
 /* ---- norms ---- */
 
 enum tarn_status shape_rule_sum_rows(const struct shape_call *call)
@@ -419,6 +433,24 @@ enum tarn_status shape_rule_cross_entropy(const struct shape_call *call)
 	shape_set_like(&call->out[0], logits);
 	st = shape_need_real(call, 2, 3);
 	return st ? st : shape_need_vectors(call, 2, 3, 1);
+}
+
+/* labels -> a weight for each label and class */
+enum tarn_status shape_rule_label_weights(const struct shape_call *call)
+{
+	const struct tensor *labels = shape_in(call, 0);
+	enum tarn_status st = shape_need_dtype(call, 0, DTYPE_I32);
+	if (!st)
+		st = shape_need_label_attributes(call);
+	if (st)
+		return st;
+	if (labels->rank + 1u > OP_MAX_RANK || !call->attr->extent[0])
+		return shape_fail(call, "%u dimensions of labels and %" PRIu32 " classes; at most %d and at least 1",
+				  labels->rank, call->attr->extent[0], OP_MAX_RANK - 1);
+	shape_set(&call->out[0], DTYPE_F32, labels->rank, labels->dim);
+	call->out[0].dim[labels->rank] = call->attr->extent[0];
+	call->out[0].rank = (uint8_t)(labels->rank + 1u);
+	return TARN_OK;
 }
 
 /* prediction, target [, dloss] */

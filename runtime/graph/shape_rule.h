@@ -63,11 +63,13 @@ enum tarn_status shape_need_label_attributes(const struct shape_call *call);
 /* shape_math.c */
 shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_rule_elementwise, shape_rule_dropout,
 	shape_rule_concat, shape_rule_slice, shape_rule_pad_axis, shape_rule_reshape, shape_rule_permute,
-	shape_rule_fill, shape_rule_cast, shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_update;
+	shape_rule_fill, shape_rule_cast, shape_rule_stop_gradient, shape_rule_function, shape_rule_sum_squares,
+	shape_rule_clip_scale, shape_rule_update;
 /* shape_nn.c */
 shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
-	shape_rule_pool, shape_rule_pool_grad, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update,
-	shape_rule_layer_norm, shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
+	shape_rule_pool, shape_rule_pool_grad, shape_rule_max_pool_gather, shape_rule_label_weights,
+	shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update, shape_rule_layer_norm,
+	shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
 /* shape_sequence.c */
 shape_rule_fn shape_rule_batch_matmul, shape_rule_add_broadcast, shape_rule_broadcast_rows, shape_rule_embedding,
 	shape_rule_embedding_grad, shape_rule_softmax, shape_rule_log_softmax, shape_rule_attention,

@@ -369,6 +369,19 @@ const struct conformance_case conformance_cases[] = {
 	{ "cast bf16 to f32", OP_CAST, { .mode = DTYPE_F32 }, { BF16(70001) }, 1, 0, EXACT, 0 },
 	{ "cast f16 to f32", OP_CAST, { .mode = DTYPE_F32 }, { F16(7, 11) }, 1, 0, EXACT, 0 },
 	{ "cast bf16 to f16", OP_CAST, { .mode = DTYPE_F16 }, { BF16(3001) }, 1, 0, 0x1p-11, 0 },
+	{ "exponential", OP_FUNCTION, { .mode = FUNCTION_EXPONENTIAL }, { F32(101, 809) }, 1, 0, ROUNDED, 0 },
+	{ "logarithm", OP_FUNCTION, { .mode = FUNCTION_LOGARITHM }, { F32(7, 13) }, 1, 1, ROUNDED, 0 },
+	{ "square", OP_FUNCTION, { .mode = FUNCTION_POWER, .alpha = 2 }, { F32(7, 13) }, 1, 0, ROUNDED, 0 },
+	{ "power", OP_FUNCTION, { .mode = FUNCTION_POWER, .alpha = -1.7f }, { F32(7, 13) }, 1, 1, ROUNDED, 0 },
+	{ "inverse", OP_FUNCTION, { .mode = FUNCTION_POWER, .alpha = -1 }, { F32(5, 17) }, 1, 1, ROUNDED, 0 },
+	{ "inverse root", OP_FUNCTION, { .mode = FUNCTION_POWER, .alpha = -0.5f }, { F32(5, 17) }, 1, 1, ROUNDED, 0 },
+	{ "max pool gather", OP_MAX_POOL_GATHER, { WINDOW(2, 2, 1, 0) }, { F32(3, 6, 8, 5), INDEX(3, 3, 4, 5) }, 2, 0,
+	  EXACT, 0 },
+	{ "max pool gather, skew", OP_MAX_POOL_GATHER, { SKEW }, { F32(2, 7, 5, 3), INDEX(2, 3, 5, 3) }, 2, 0, EXACT, 0 },
+	{ "label weights", OP_LABEL_WEIGHTS, { .extent = { 11 } }, { LABELS(7, 3) }, 1, 0, ROUNDED, 0 },
+	{ "label weights, smooth, some ignored", OP_LABEL_WEIGHTS,
+	  { .extent = { 5 }, .label_smoothing = 0.1f, .has_ignore_index = 1, .ignore_index = 2 }, { LABELS(1013) }, 1, 0,
+	  ROUNDED, 0 },
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };
@@ -380,7 +393,7 @@ uint32_t conformance_labels(const struct conformance_case *test)
 {
 	if (test->kind == OP_EMBEDDING)
 		return test->input[0].dim[0];
-	if (test->kind == OP_EMBEDDING_GRAD)
+	if (test->kind == OP_EMBEDDING_GRAD || test->kind == OP_LABEL_WEIGHTS)
 		return test->attr.extent[0];
 	if (test->kind == OP_LINEAR_CROSS_ENTROPY || test->kind == OP_LINEAR_CROSS_ENTROPY_GRAD)
 		return test->input[1].dim[0];
@@ -416,6 +429,9 @@ static const enum op_kind without_cuda_kernel[] = {
 	OP_WEIGHT_NORM,
 	OP_WEIGHT_NORM_GRAD,
 	OP_CAST,
+	OP_FUNCTION,
+	OP_MAX_POOL_GATHER,
+	OP_LABEL_WEIGHTS,
 };
 
 static bool has_no_cuda_kernel(const char *name)

@@ -233,6 +233,31 @@ static void pool_grad(const struct op_attr *attr, const struct reference_operand
 	}
 }
 
+static void max_pool_gather(const struct op_attr *attr, const struct reference_operand *g,
+			    const struct reference_operand *index, struct reference_operand *y)
+{
+	for (uint64_t i = 0; i < y->elements; i++) {
+		uint32_t out[4], k = (uint32_t)index->value[i];
+		int64_t at[2];
+		split_index(y, i, out);
+		if (tap_inside(&attr->window, g, &out[1],
+			       (uint32_t[]){ k / attr->window.kernel[1], k % attr->window.kernel[1] }, at))
+			y->value[i] = *at4(g, out[0], at[0], at[1], out[3]);
+	}
+}
+
+static void label_weights(const struct op_attr *attr, const struct reference_operand *labels,
+			  struct reference_operand *q)
+{
+	uint64_t classes = channels_of(q);
+	double counted = reference_rows_counted(attr, labels), s = (double)attr->label_smoothing;
+	for (uint64_t i = 0; i < q->elements; i++) {
+		double label = labels->value[i / classes];
+		if (!attr->has_ignore_index || label != attr->ignore_index)
+			q->value[i] = ((1 - s) * (label == (double)(i % classes)) + s / (double)classes) / counted;
+	}
+}
+
 static void batch_stats(const struct reference_operand *x, struct reference_operand *mean,
 			struct reference_operand *var)
 {
@@ -506,6 +531,10 @@ static double pointwise(enum op_kind kind, const struct op_attr *attr, const str
 		return alpha;
 	case OP_RECORD:
 		return in[1].value[i];
+	case OP_FUNCTION:
+		return attr->mode == FUNCTION_EXPONENTIAL ? exp(a)
+		       : attr->mode == FUNCTION_LOGARITHM ? log(a)
+							  : pow(a, alpha);
 	default:
 		return a;
 	}
@@ -541,6 +570,10 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 		return pool(attr, &in[0], &out[0], &out[1]);
 	case OP_MAX_POOL_GRAD:
 		return pool_grad(attr, &in[0], &in[1], &out[0]);
+	case OP_MAX_POOL_GATHER:
+		return max_pool_gather(attr, &in[0], &in[1], &out[0]);
+	case OP_LABEL_WEIGHTS:
+		return label_weights(attr, &in[0], &out[0]);
 	case OP_AVG_POOL:
 		return pool(attr, &in[0], &out[0], NULL);
 	case OP_AVG_POOL_GRAD:
