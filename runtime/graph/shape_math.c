@@ -237,7 +237,7 @@ enum tarn_status shape_rule_function(const struct shape_call *call)
 	if (!isfinite(call->attr->alpha))
 		return shape_fail(call, "alpha must be a finite number");
 	shape_set_like(&call->out[0], shape_in(call, 0));
-	return shape_need_f32(call, 0, 1);
+	return shape_need_real(call, 0, 1);
 }
 
 enum tarn_status shape_rule_sum_squares(const struct shape_call *call)
