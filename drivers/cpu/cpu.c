@@ -85,6 +85,7 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_GRU_CELL] = recurrent_prepare,
 	[OP_GRU_CELL_GRAD] = recurrent_prepare,
 	[OP_EXPONENTIAL_AVERAGE] = update_prepare,
+	[OP_LABEL_SHARE] = loss_prepare,
 };
 
 static enum tarn_status cpu_probe(void)

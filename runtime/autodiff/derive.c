@@ -50,6 +50,7 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_LINEAR_CROSS_ENTROPY] = derive_linear_cross_entropy,
 	[OP_LSTM_CELL] = derive_lstm_cell,
 	[OP_GRU_CELL] = derive_gru_cell,
+	[OP_LABEL_SHARE] = derive_label_share,
 };
 
 derive_fn *derive_rule(enum op_kind kind)

@@ -272,6 +272,7 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_LOGISTIC_MIXTURE_GRAD] = shape_rule_logistic_mixture,
 	[OP_WEIGHT_NORM] = shape_rule_weight_norm,
 	[OP_WEIGHT_NORM_GRAD] = shape_rule_weight_norm,
+	[OP_LABEL_SHARE] = shape_rule_label_share,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */
