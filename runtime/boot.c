@@ -19,7 +19,6 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 				    enum program_kind kind, uint32_t batch, struct host_arena *arena, struct plan *plan)
 {
 	struct program *program = &plan->program[plan->programs];
-	uint32_t loss, output;
 	program->kind = kind;
 	program->batch = batch;
 	enum tarn_status st = graph_init(&program->graph, arena);
@@ -28,7 +27,7 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 	if (kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST)
 		st = training_build(config, shape, batch, arena, &program->graph);
 	else
-		st = network_build(config, shape, batch, BUILD_INFERENCE, arena, &program->graph, &loss, &output);
+		st = evaluation_build(config, shape, batch, arena, &program->graph);
 	if (!st)
 		st = graph_check(&program->graph);
 	if (!st)

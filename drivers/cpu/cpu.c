@@ -89,6 +89,7 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_FUNCTION] = function_prepare,
 	[OP_MAX_POOL_GATHER] = pool_prepare,
 	[OP_LABEL_WEIGHTS] = loss_prepare,
+	[OP_LABEL_SHARE] = loss_prepare,
 };
 
 static enum tarn_status cpu_probe(void)

@@ -41,11 +41,19 @@ static void sample_body(const struct bound_instr *instr, uint64_t chunk)
 	for (uint64_t n = samples.begin; n < samples.end; n++) {
 		const float *in = (const float *)instr->address[0] + n * each;
 		float *out = (float *)instr_output(instr, 0) + n * each;
-		uint32_t word = philox(scalars->seed, kernel->attr.stream, scalars->step, n / 4).word[n % 4];
+		uint64_t sample = kernel->attr.begin + n;
+		uint32_t word = philox(scalars->seed, kernel->attr.stream, scalars->step, sample / 4).word[sample % 4];
 		float factor = philox_float(word) >= rate ? scale : 0.0f;
 		for (uint64_t i = 0; i < each; i++)
 			out[i] = factor != 0.0f ? in[i] * factor : 0.0f;
 	}
+}
+
+/* Elements of the whole batch before those of this part. */
+static uint64_t first_element(const struct kernel *kernel)
+{
+	const struct operand *y = kernel_output(kernel, 0);
+	return y->rank ? kernel->attr.begin * (y->elements / y->dim[0]) : 0;
 }
 
 static void dropout_body(const struct bound_instr *instr, uint64_t chunk)
@@ -55,11 +63,16 @@ static void dropout_body(const struct bound_instr *instr, uint64_t chunk)
 	float *y = instr_output(instr, 0);
 	float rate = kernel->attr.rate, scale = 1.0f / (1.0f - rate);
 	struct range range = chunk_range(kernel, chunk, kernel_output(kernel, 0)->elements);
+	uint64_t first = first_element(kernel);
 	uint32_t word[GROUP];
-	for (uint64_t i = range.begin; i < range.end; i += GROUP) {
+	for (uint64_t i = range.begin; i < range.end;) {
+		/* The first group may start within a block. */
+		uint32_t skip = (uint32_t)((first + i) % 4);
 		uint64_t left = range.end - i;
-		draw_group(word, i / 4, instr->address[1], kernel->attr.stream);
-		keep_group(x + i, y + i, left < GROUP ? (uint32_t)left : GROUP, word, rate, scale);
+		uint32_t n = left < GROUP - skip ? (uint32_t)left : GROUP - skip;
+		draw_group(word, (first + i) / 4, instr->address[1], kernel->attr.stream);
+		keep_group(x + i, y + i, n, word + skip, rate, scale);
+		i += n;
 	}
 }
 

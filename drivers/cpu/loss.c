@@ -129,6 +129,21 @@ static void sum_finish(const struct bound_instr *instr)
 	*(float *)instr_output(instr, 0) = (float)reduction_total(instr);
 }
 
+/* A few thousand labels at most: one chunk counts them. */
+static void label_share_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	const struct label_rule rule = label_rule_of(instr->kernel);
+	uint64_t part = labels_counted(&rule, instr->address[1], kernel_input(instr->kernel, 1)->elements);
+	uint64_t whole = labels_counted(&rule, instr->address[2], kernel_input(instr->kernel, 2)->elements);
+	const float *x = instr->address[0];
+	float *y = instr_output(instr, 0);
+	(void)chunk;
+	if (!whole)
+		*y = *x;
+	else
+		*y = part ? (float)((double)*x * (double)part / (double)whole) : 0.0f;
+}
+
 enum tarn_status loss_prepare(struct device *device, struct kernel *kernel)
 {
 	const struct operand *in = kernel_input(kernel, 0);
@@ -142,6 +157,8 @@ enum tarn_status loss_prepare(struct device *device, struct kernel *kernel)
 	else if (kernel->kind == OP_LABEL_WEIGHTS)
 		kernel_cut(kernel, label_weights_body, in->elements,
 			   CPU_CHUNK_ELEMENTS / kernel_output(kernel, 0)->channels);
+	else if (kernel->kind == OP_LABEL_SHARE)
+		kernel_cut(kernel, label_share_body, 1, 1);
 	else if (kernel->kind == OP_SOFTMAX_CROSS_ENTROPY_GRAD)
 		kernel_cut(kernel, cross_entropy_grad_body, in->rows, CPU_CHUNK_ELEMENTS / 16 / in->channels);
 	else

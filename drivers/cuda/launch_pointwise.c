@@ -106,6 +106,8 @@ enum tarn_status launch_dropout(struct launch_call *call)
 {
 	const struct op_attr *attr = &call->op->attr;
 	struct dropout_parameters p = { .x = launch_address(call, 0), .scalars = launch_address(call, 1) };
+	if (attr->begin)
+		return launch_fail(call, "part of a batch: there is no kernel whose draws start within the batch yet");
 	p.y = launch_output_address(call, 0);
 	p.elements = tensor_elements(launch_output(call, 0));
 	p.stream = attr->stream;

@@ -57,6 +57,7 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_SOFTMAX_GRAD] = derive_softmax_grad,
 	[OP_LOG_SOFTMAX_GRAD] = derive_log_softmax_grad,
 	[OP_SUM_SQUARES] = derive_sum_squares,
+	[OP_LABEL_SHARE] = derive_label_share,
 };
 
 derive_fn *derive_rule(enum op_kind kind)

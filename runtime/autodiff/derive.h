@@ -22,7 +22,7 @@ enum tarn_status derive_unsupported(const struct graph *graph, uint32_t op, cons
 
 /* derive_math.c */
 derive_fn derive_matmul, derive_activation, derive_add_op, derive_multiply, derive_scale, derive_cast, derive_concat,
-	derive_slice, derive_pad_axis, derive_reshape, derive_permute, derive_dropout;
+	derive_slice, derive_pad_axis, derive_reshape, derive_permute, derive_dropout, derive_label_share;
 /* derive_nn.c */
 derive_fn derive_conv2d, derive_conv2d_grad_input, derive_conv2d_grad_weight, derive_max_pool, derive_avg_pool,
 	derive_avg_pool_grad, derive_batch_apply, derive_layer_norm, derive_cross_entropy, derive_squared_error;

@@ -85,6 +85,16 @@ enum tarn_status derive_cast(struct graph *graph, uint32_t op, const uint32_t *g
 	return derive_add(graph, op, "input", OP_CAST, &attr, grad_output, 1, &grad_input[0]);
 }
 
+/* Linear in x: its own derivative. */
+enum tarn_status derive_label_share(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
+				    uint32_t *grad_input)
+{
+	const struct op_attr attr = graph->op[op].attr;
+	const uint32_t input[3] = { grad_output[0], op_inputs(graph, op)[1], op_inputs(graph, op)[2] };
+	(void)wanted;
+	return derive_add(graph, op, "input", OP_LABEL_SHARE, &attr, input, 3, &grad_input[0]);
+}
+
 /* The mask depends on the attributes and the step alone, so the op is its own derivative. */
 enum tarn_status derive_dropout(struct graph *graph, uint32_t op, const uint32_t *grad_output, const bool *wanted,
 				uint32_t *grad_input)

@@ -44,6 +44,8 @@ enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
+enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
+
 #define CONFIG_MAX_LIST 64
 
 struct text_list {
@@ -124,6 +126,8 @@ struct config {
 
 	struct {
 		uint32_t epochs;
+		uint32_t accumulate; /* parts of a batch whose gradients are added before the step */
+		uint32_t microbatch_norm; /* enum microbatch_norm: batch statistics of parts */
 		uint64_t max_steps; /* 0: no limit */
 		uint64_t seed;
 		uint32_t threads;        /* 0: all cores */

@@ -339,6 +339,12 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 	if (config->optimizer.nesterov && config->optimizer.type == OPTIMIZER_MOMENTUM &&
 	    config->optimizer.momentum <= 0.0)
 		return yaml_fail_value(nesterov, "needs optimizer.momentum above 0");
+	const struct yaml_node *accumulate = config_node(root, "train.accumulate");
+	if (config->train.accumulate > config->data.batch)
+		return yaml_fail_value(accumulate,
+				       "cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
+				       "must be at least train.accumulate",
+				       config->data.batch);
 	const struct yaml_node *every = config_node(root, "train.snapshot_every");
 	if (config->train.snapshot_every && !config->train.snapshot[0])
 		return yaml_fail_value(every, "needs train.snapshot, the file to write");

@@ -35,6 +35,7 @@ static const char *const losses[] = { "cross_entropy", "mean_squared_error", "bi
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
+static const char *const microbatch_norms[] = { "refuse", "allow" };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -223,6 +224,15 @@ const struct config_key config_schema[] = {
 	  .help = "Passes over the training samples. 0: until train.max_steps, or one pass where that is not given." },
 	{ .path = "train.max_steps", WHOLE(train.max_steps, 0, UINT64_LIMIT, "steps"), .default_text = "0",
 	  .example = "1000", .help = "Stop after so many steps, even within an epoch. 0: no limit." },
+	{ .path = "train.accumulate", WHOLE(train.accumulate, 1, 65536, "parts"), .default_text = "1", .example = "4",
+	  .help = "A batch is taken in so many parts, one after the other, and their gradients are added: the step of the whole "
+		  "batch with the activations of a part. Losses are weighted by the samples, or counted labels, of each part; "
+		  "clipping, update and schedule come once a batch. Parts differ by one sample where the number does not divide "
+		  "the batch. Sums have another order than with 1, so that last bits differ." },
+	{ .path = "train.microbatch_norm", CHOICE(train.microbatch_norm, microbatch_norms), .default_text = "refuse",
+	  .example = "allow",
+	  .help = "Batch norm with train.accumulate above 1. refuse: an error, because statistics of a part are not those of "
+		  "the batch; allow: each part has its own, and the running ones move once a batch, towards the parts' mean." },
 	{ .path = "train.seed", WHOLE(train.seed, 0, UINT64_LIMIT, "number"), .default_text = "0", .example = "42",
 	  .help = "Start of all random numbers: initial weights, order of samples, dropout, augmentation." },
 	{ .path = "train.threads", WHOLE(train.threads, 0, 1024, "threads"), .default_text = TEXT_OF(CONFIG_DEFAULT_THREADS), .example = "2",

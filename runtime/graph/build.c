@@ -4,6 +4,7 @@
 #include "autodiff/optimizer.h"
 #include "config/yaml_tree.h"
 #include "graph/layer_list.h"
+#include "graph/microbatch.h"
 #include "graph/simplify.h"
 #include "models/models.h"
 
@@ -265,30 +266,103 @@ static uint32_t list_parameters(const struct graph *graph, uint32_t *list)
 	return count;
 }
 
-enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
-				struct host_arena *scratch, struct graph *graph)
+/* The parameters that are trained, and their gradients. */
+struct gradients {
+	uint32_t *parameter, *gradient;
+	uint32_t count;
+};
+
+static enum tarn_status list_gradients(const struct config *config, const struct graph *graph,
+				       struct host_arena *scratch, struct gradients *list)
+{
+	list->parameter = HOST_ARRAY(scratch, graph->tensors, uint32_t);
+	list->gradient = HOST_ARRAY(scratch, graph->tensors, uint32_t);
+	if (!list->parameter || !list->gradient)
+		return TARN_ENOMEM;
+	list->count = list_parameters(graph, list->parameter);
+	return list->count ? TARN_OK
+			   : tarn_fail(TARN_EINVAL, "%s: the network has no parameter to train",
+				       config->file ? config->file : "configuration");
+}
+
+static enum tarn_status build_whole(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				    struct host_arena *scratch, struct graph *graph, struct gradients *list)
 {
 	uint32_t loss, output;
 	enum tarn_status st = network_build(config, sample, batch, BUILD_TRAINING, scratch, graph, &loss, &output);
+	if (!st)
+		st = list_gradients(config, graph, scratch, list);
+	if (!st)
+		st = optimizer_add_state(graph, config);
+	return st ? st : autodiff_gradients(graph, loss, list->parameter, list->count, scratch, list->gradient);
+}
+
+static enum tarn_status build_part(const struct config *config, const struct sample_shape *sample, uint32_t samples,
+				   enum build_mode mode, struct host_arena *scratch, struct microbatch_part *part)
+{
+	struct gradients list = { 0 };
+	uint32_t loss, output;
+	enum tarn_status st = graph_init(&part->graph, scratch);
+	if (!st)
+		st = network_build(config, sample, samples, mode, scratch, &part->graph, &loss, &output);
+	if (!st && mode == BUILD_TRAINING)
+		st = list_gradients(config, &part->graph, scratch, &list);
+	if (!st && mode == BUILD_TRAINING)
+		st = autodiff_gradients(&part->graph, loss, list.parameter, list.count, scratch, list.gradient);
+	part->samples = samples;
+	part->parameter = list.parameter;
+	part->gradient = list.gradient;
+	part->parameters = list.count;
+	return st;
+}
+
+/* The graph of one part is made once, or twice where sizes differ, and copied. */
+static enum tarn_status build_parts(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				    uint32_t parts, enum build_mode mode, struct host_arena *scratch,
+				    struct graph *graph, struct gradients *list)
+{
+	struct microbatch_part large, small;
+	enum tarn_status st = build_part(config, sample, (batch + parts - 1) / parts, mode, scratch, &large);
+	if (!st && batch % parts)
+		st = build_part(config, sample, batch / parts, mode, scratch, &small);
+	if (!st)
+		st = microbatch_begin(&large, batch, graph);
+	if (!st && mode == BUILD_TRAINING)
+		st = optimizer_add_state(graph, config);
 	if (st)
 		return st;
-	uint32_t *parameter = HOST_ARRAY(scratch, graph->tensors, uint32_t);
-	uint32_t *gradient = HOST_ARRAY(scratch, graph->tensors, uint32_t);
-	if (!parameter || !gradient)
+	list->count = large.parameters;
+	list->parameter = HOST_ARRAY(scratch, list->count + 1u, uint32_t);
+	list->gradient = HOST_ARRAY(scratch, list->count + 1u, uint32_t);
+	if (!list->parameter || !list->gradient)
 		return TARN_ENOMEM;
-	uint32_t count = list_parameters(graph, parameter);
-	if (!count)
-		return tarn_fail(TARN_EINVAL, "%s: the network has no parameter to train",
-				 config->file ? config->file : "configuration");
-	st = optimizer_add_state(graph, config);
-	if (st)
-		return st;
-	st = autodiff_gradients(graph, loss, parameter, count, scratch, gradient);
-	if (st)
-		return st;
-	st = optimizer_add_updates(graph, config, parameter, gradient, count, scratch);
+	return microbatch_append(config, &large, batch % parts ? &small : &large, batch, parts, scratch, graph,
+				 list->parameter, list->gradient);
+}
+
+enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				struct host_arena *scratch, struct graph *graph)
+{
+	const uint32_t parts = microbatch_count(config, batch);
+	struct gradients list;
+	enum tarn_status st = parts > 1
+				      ? build_parts(config, sample, batch, parts, BUILD_TRAINING, scratch, graph, &list)
+				      : build_whole(config, sample, batch, scratch, graph, &list);
+	if (!st)
+		st = optimizer_add_updates(graph, config, list.parameter, list.gradient, list.count, scratch);
 	if (st)
 		return st;
 	/* A graph that does not hold is a fault of the builder, not of the user. */
 	return graph_check(graph) ? tarn_fail_prefix(TARN_EINTERNAL, "training graph") : TARN_OK;
+}
+
+enum tarn_status evaluation_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				  struct host_arena *scratch, struct graph *graph)
+{
+	const uint32_t parts = microbatch_count(config, batch);
+	struct gradients list;
+	uint32_t loss, output;
+	if (parts > 1)
+		return build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, graph, &list);
+	return network_build(config, sample, batch, BUILD_INFERENCE, scratch, graph, &loss, &output);
 }

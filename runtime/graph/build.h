@@ -52,10 +52,15 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 /*
  * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates,
- * graph_check. A network without a trainable parameter is TARN_EINVAL.
+ * graph_check. A network without a trainable parameter is TARN_EINVAL. With train.accumulate the batch is taken in
+ * parts (microbatch.h).
  */
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph);
+
+/* The graph that evaluates `batch` samples, in as many parts as training takes. */
+enum tarn_status evaluation_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				  struct host_arena *scratch, struct graph *graph);
 
 /* The table of layer kinds and their keys as text, for `tarn help layers` and the docs. */
 void layers_help(FILE *out);

@@ -35,12 +35,12 @@
  *   LAYER_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 -                  dx <- dy, x
  *   LAYER_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      -
  *   DROPOUT                 x, scalars                             y                  rate, stream,      y <- x
- *                                                                                       per_sample
+ *                                                                                       per_sample, begin
  *   ADD                     a, b                                   c                  activation         c <- a, b
  *   MULTIPLY                a, b                                   c                  -                  c <- a, b
  *   SCALE                   x                                      y                  alpha              y <- x
  *   CONCAT                  x0 .. xn                               y                  axis
- *   SLICE                   x                                      y                  axis, begin, extent[0] = length
+ *   SLICE                   x (f32 or i32)                         y                  axis, begin, extent[0] = length
  *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
  *   RESHAPE                 x                                      y: a view of x     shape
  *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of
@@ -48,6 +48,8 @@
  *   SOFTMAX_CROSS_ENTROPY   logits (rows,K), labels (rows) i32     loss (1)           label_smoothing, ignore_index
  *   SOFTMAX_CROSS_ENTROPY_GRAD  logits, labels, dloss (1)          dlogits            the same           dlogits <- logits
  *   COUNT_CORRECT           logits (rows,K), labels                count (1) f32      ignore_index
+ *   LABEL_SHARE             x (1), labels of a part i32,           y (1)              ignore_index
+ *                             labels of the whole batch i32
  *   MEAN_SQUARED_ERROR      prediction, target                     loss (1)           -
  *   MEAN_SQUARED_ERROR_GRAD prediction, target, dloss (1)          dprediction        -                  <- prediction
  *   FILL                    -                                      y                  alpha, shape
@@ -125,7 +127,8 @@
  *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
  *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
  *     With per_sample every element of a sample n (first axis) has the draw of element n: stochastic depth, Huang et
- *     al. 2016.
+ *     al. 2016. `begin`: x is a part of a batch, its first axis starts at sample `begin` of the whole, and each element
+ *     has the draw that it has in the whole.
  *   - MAX_POOL: padding never wins; index is the position kh*KW+kw in the window of the first largest value; KH*KW <= 256.
  *   - AVG_POOL: divisor KH*KW with count_padding, else the number of elements inside the image.
  *   - SOFTMAX_CROSS_ENTROPY: mean over rows of lse - l_label with lse = log(sum_k exp(l_k - max)) + max. Sums in
@@ -134,6 +137,8 @@
  *     the gradient 0). Its gradient: (softmax - (1-s) onehot - s/K) * dloss / counted rows.
  *     Labels were checked by the loader: 0 <= label < K, or ignore_index.
  *   - COUNT_CORRECT: rows whose first largest logit is the label, ignored rows left out.
+ *   - LABEL_SHARE: x * c / C with c counted (not ignored) labels in the part and C in the whole: what the mean over a part
+ *     gives to the mean over the whole. 0 when c = 0 and C > 0, whatever x is; x itself when C = 0.
  *   - MEAN_SQUARED_ERROR: mean over all elements; gradient 2 (p - t) dloss / elements.
  *   - CLIP_SCALE: norm = sqrt(s0 + .. + sn); scale = min(1, alpha / (norm + 1e-6)). The s are stored as f32.
  *   - SGD:      g' = scale*g + weight_decay*w;  w -= rate*g'           (rate = scalars.learning_rate * rate_scale)
@@ -276,6 +281,7 @@ enum op_kind {
 	OP_FUNCTION,
 	OP_MAX_POOL_GATHER,
 	OP_LABEL_WEIGHTS,
+	OP_LABEL_SHARE,
 	OP_KINDS
 };
 

@@ -302,6 +302,7 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_FUNCTION] = shape_rule_function,
 	[OP_MAX_POOL_GATHER] = shape_rule_max_pool_gather,
 	[OP_LABEL_WEIGHTS] = shape_rule_label_weights,
+	[OP_LABEL_SHARE] = shape_rule_label_share,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */

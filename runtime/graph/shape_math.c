@@ -123,7 +123,7 @@ enum tarn_status shape_rule_concat(const struct shape_call *call)
 
 enum tarn_status shape_rule_slice(const struct shape_call *call)
 {
-	enum tarn_status st = shape_need_real(call, 0, 1);
+	enum tarn_status st = shape_in(call, 0)->dtype == DTYPE_I32 ? TARN_OK : shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	st = shape_need_axis(call);

@@ -453,6 +453,23 @@ enum tarn_status shape_rule_label_weights(const struct shape_call *call)
 	return TARN_OK;
 }
 
+/* value, labels of a part, labels of the whole batch */
+enum tarn_status shape_rule_label_share(const struct shape_call *call)
+{
+	enum tarn_status st = shape_need_real(call, 0, 1);
+	if (!st)
+		st = shape_need_vectors(call, 0, 1, 1);
+	for (uint32_t i = 1; i < 3 && !st; i++)
+		st = shape_need_dtype(call, i, DTYPE_I32);
+	if (!st)
+		st = shape_need_label_attributes(call);
+	if (!st && tensor_elements(shape_in(call, 1)) > tensor_elements(shape_in(call, 2)))
+		st = shape_fail(call, "a part of %" PRIu64 " labels is larger than the whole of %" PRIu64,
+				tensor_elements(shape_in(call, 1)), tensor_elements(shape_in(call, 2)));
+	shape_set_vector(&call->out[0], DTYPE_F32, 1);
+	return st;
+}
+
 /* prediction, target [, dloss] */
 enum tarn_status shape_rule_squared_error(const struct shape_call *call)
 {

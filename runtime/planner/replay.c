@@ -245,14 +245,6 @@ static bool missing_value_hangs_on(struct replay *r, uint32_t top)
 	return false;
 }
 
-static bool op_may_be_needed(struct replay *r, uint32_t o)
-{
-	uint32_t top = 0;
-	new_walk(r);
-	push_op(r, o, &top);
-	return missing_value_hangs_on(r, top);
-}
-
 /* Is a value without reads left of use to make missing ones again? */
 static bool serves_missing_value(struct replay *r, uint32_t v)
 {
@@ -430,15 +422,20 @@ static bool find_missing(struct replay *r, uint32_t o, uint32_t *count)
 	return true;
 }
 
+/* Have all ops that must come before run for the last time? One walk for all of them: what they lead to overlaps. */
 static bool may_close(struct replay *r, uint32_t o)
 {
 	const struct problem *p = r->p;
-	for (uint32_t i = 0; i < p->op[o].afters; i++) {
-		uint32_t before = p->after[p->op[o].first_after + i];
-		if (r->d->needed[before] && (!r->ran[before] || op_may_be_needed(r, before)))
+	const uint32_t *before = p->after + p->op[o].first_after;
+	uint32_t top = 0;
+	for (uint32_t i = 0; i < p->op[o].afters; i++)
+		if (r->d->needed[before[i]] && !r->ran[before[i]])
 			return false;
-	}
-	return true;
+	new_walk(r);
+	for (uint32_t i = 0; i < p->op[o].afters; i++)
+		if (r->d->needed[before[i]])
+			push_op(r, before[i], &top);
+	return !missing_value_hangs_on(r, top);
 }
 
 /* Makes the first missing input of the op on top of the stack its successor there; false when it may not run again. */

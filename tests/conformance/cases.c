@@ -218,6 +218,10 @@ const struct conformance_case conformance_cases[] = {
 	{ "dropout", OP_DROPOUT, { .rate = 0.3f, .stream = 5 }, { F32(3, 1003), SCALARS }, 2, 0, ROUNDED, 0 },
 	{ "dropout, several chunks", OP_DROPOUT, { .rate = 0.5f, .stream = 6 },
 	  { F32(50021), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "dropout of a part", OP_DROPOUT, { .rate = 0.3f, .stream = 5, .begin = 3 },
+	  { F32(7, 1003), SCALARS }, 2, 0, ROUNDED, 0 },
+	{ "dropout of whole samples of a part", OP_DROPOUT, { .rate = 0.4f, .stream = 7, .per_sample = 1, .begin = 5 },
+	  { F32(13, 7, 11), SCALARS }, 2, 0, ROUNDED, 0 },
 	{ "dropout of rate 0", OP_DROPOUT, { 0 }, { F32(9), SCALARS }, 2, 0, EXACT, 0 },
 	{ "add", OP_ADD, { 0 }, { F32(3, 5, 7), F32(3, 5, 7) }, 2, 0, ROUNDED, 0 },
 	{ "add relu", OP_ADD, { .activation = RELU }, { F32(131, 1009), F32(131, 1009) }, 2, 0, ROUNDED, 0 },
@@ -273,6 +277,8 @@ const struct conformance_case conformance_cases[] = {
 	  { F32(7, 29, 5), LABELS(7, 29) }, 2, 0, ROUNDED, 0 },
 	{ "cross entropy grad, ignoring", OP_SOFTMAX_CROSS_ENTROPY_GRAD, { IGNORE(3), .label_smoothing = 0.2f },
 	  { F32(7, 29, 5), LABELS(7, 29), F32(1) }, 3, 0, ROUNDED, 0 },
+	{ "label share", OP_LABEL_SHARE, { IGNORE(3) }, { F32(1), LABELS(5), LABELS(13) }, 3, 0, ROUNDED, 0 },
+	{ "label share, none ignored", OP_LABEL_SHARE, { 0 }, { F32(1), LABELS(5, 3), LABELS(5, 7) }, 3, 0, ROUNDED, 0 },
 	{ "cross entropy of 5003 classes", OP_SOFTMAX_CROSS_ENTROPY, { 0 }, { F32(3, 5003), LABELS(3) }, 2, 0, ROUNDED, 0 },
 	{ "count correct, ignoring", OP_COUNT_CORRECT, { IGNORE(1) }, { F32(2003, 3), LABELS(2003) }, 2, 0, EXACT, 0 },
 
@@ -407,6 +413,10 @@ static const struct exclusion exclusions[] = {
 	{ "cuda", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
+	{ "cuda", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
+	{ "cuda", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
+	{ "kernels", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
+	{ "kernels", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
 };
 
 /* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
@@ -432,6 +442,7 @@ static const enum op_kind without_cuda_kernel[] = {
 	OP_FUNCTION,
 	OP_MAX_POOL_GATHER,
 	OP_LABEL_WEIGHTS,
+	OP_LABEL_SHARE,
 };
 
 static bool has_no_cuda_kernel(const char *name)

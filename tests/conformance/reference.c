@@ -371,6 +371,7 @@ static void dropout(const struct op_attr *attr, const struct step_scalars *scala
 {
 	for (uint64_t e = 0; e < x->elements; e++) {
 		uint64_t draw = attr->per_sample ? e / (x->elements / x->dim[0]) : e;
+		draw += (uint64_t)attr->begin * (attr->per_sample ? 1 : x->elements / x->dim[0]);
 		float u = philox_float(philox(scalars->seed, attr->stream, scalars->step, draw / 4).word[draw % 4]);
 		y->value[e] = u >= attr->rate ? x->value[e] / (1 - (double)attr->rate) : 0;
 	}
@@ -437,6 +438,15 @@ static void count_correct(const struct op_attr *attr, const struct reference_ope
 		bool ignored = attr->has_ignore_index && in[1].value[r] == attr->ignore_index;
 		out->value[0] += (double)best == in[1].value[r] && !ignored;
 	}
+}
+
+static void label_share(const struct op_attr *attr, const struct reference_operand *in, struct reference_operand *out)
+{
+	double counted[3] = { 0 };
+	for (uint32_t i = 1; i < 3; i++)
+		for (uint64_t r = 0; r < in[i].elements; r++)
+			counted[i] += !attr->has_ignore_index || in[i].value[r] != attr->ignore_index;
+	out->value[0] = counted[2] > 0 ? in[0].value[0] * counted[1] / counted[2] : in[0].value[0];
 }
 
 static void squared_error(const struct reference_operand *in, struct reference_operand *loss,
@@ -611,6 +621,8 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 		return cross_entropy(attr, in, NULL, out);
 	case OP_COUNT_CORRECT:
 		return count_correct(attr, in, out);
+	case OP_LABEL_SHARE:
+		return label_share(attr, in, out);
 	case OP_MEAN_SQUARED_ERROR:
 		return squared_error(in, out, NULL);
 	case OP_MEAN_SQUARED_ERROR_GRAD:
