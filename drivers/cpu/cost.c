@@ -74,7 +74,7 @@ static double flops_per_ns(const struct kernel *kernel)
 
 uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads)
 {
-	if (kernel->kind == OP_RESHAPE)
+	if (op_row(kernel->kind)->view)
 		return 0;
 	double compute = (double)flops / (flops_per_ns(kernel) * threads);
 	double bandwidth = kernel->kind == OP_PERMUTE ? PERMUTED_BYTES_PER_NS : BYTES_PER_NS;

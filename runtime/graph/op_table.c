@@ -91,6 +91,7 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_LOGISTIC_MIXTURE_GRAD] = { "logistic_mixture_grad", 3, 3, 1, false, false, OWN, 0 },
 	[OP_WEIGHT_NORM] = { "weight_norm", 2, 2, 1, false, false, OWN, 0 },
 	[OP_WEIGHT_NORM_GRAD] = { "weight_norm_grad", 3, 3, 2, false, false, OWN, 0 },
+	[OP_SLICE_VIEW] = { "slice_view", 1, 1, 1, false, true, OWN, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)
