@@ -45,6 +45,7 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_PAD_AXIS] = launch_pad,
 	[OP_RESHAPE] = launch_nothing,
 	[OP_STOP_GRADIENT] = launch_nothing,
+	[OP_SLICE_VIEW] = launch_nothing,
 	[OP_PERMUTE] = launch_permute,
 	[OP_SOFTMAX_CROSS_ENTROPY] = launch_cross_entropy,
 	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = launch_cross_entropy_grad,

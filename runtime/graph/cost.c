@@ -55,6 +55,7 @@ static uint64_t operations_each(const struct op *op)
 	case OP_PERMUTE:
 	case OP_CONCAT:
 	case OP_SLICE:
+	case OP_SLICE_VIEW:
 	case OP_PAD_AXIS:
 	case OP_FILL:
 	case OP_BROADCAST_ROWS:

@@ -41,6 +41,7 @@
  *   SCALE                   x                                      y                  alpha              y <- x
  *   CONCAT                  x0 .. xn                               y                  axis
  *   SLICE                   x (f32 or i32)                         y                  axis, begin, extent[0] = length
+ *   SLICE_VIEW              x                                      y: a view of x     the same
  *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
  *   RESHAPE                 x                                      y: a view of x     shape
  *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of
@@ -124,6 +125,8 @@
  *   - RUNNING_UPDATE: r = (1 - momentum) * r + momentum * batch, with var * samples/(samples-1) for running_var
  *     (PyTorch's form; samples = rows; samples = 1 uses var); count (u64) grows by 1.
  *   - LAYER_NORM: biased variance over C, rstd = 1/sqrt(var + epsilon). Ba et al. 2016.
+ *   - SLICE_VIEW: a SLICE whose elements lie together in x, from a multiple of TARN_ALIGNMENT bytes on: all dimensions
+ *     before the axis are 1. slice_kind() says which of the two an op should be.
  *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
  *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
  *     With per_sample every element of a sample n (first axis) has the draw of element n: stochastic depth, Huang et
@@ -282,6 +285,7 @@ enum op_kind {
 	OP_MAX_POOL_GATHER,
 	OP_LABEL_WEIGHTS,
 	OP_LABEL_SHARE,
+	OP_SLICE_VIEW,
 	OP_KINDS
 };
 

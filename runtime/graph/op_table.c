@@ -97,6 +97,7 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = { "max_pool_gather", 2, 2, 1, false, false, OWN, 0 },
 	[OP_LABEL_WEIGHTS] = { "label_weights", 1, 1, 1, false, false, OWN, 0 },
 	[OP_LABEL_SHARE] = { "label_share", 3, 3, 1, false, false, OWN, 0 },
+	[OP_SLICE_VIEW] = { "slice_view", 1, 1, 1, false, true, OWN, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)

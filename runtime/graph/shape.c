@@ -245,6 +245,7 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_SCALE] = shape_rule_elementwise,
 	[OP_CONCAT] = shape_rule_concat,
 	[OP_SLICE] = shape_rule_slice,
+	[OP_SLICE_VIEW] = shape_rule_slice_view,
 	[OP_PAD_AXIS] = shape_rule_pad_axis,
 	[OP_RESHAPE] = shape_rule_reshape,
 	[OP_PERMUTE] = shape_rule_permute,

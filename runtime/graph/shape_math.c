@@ -139,6 +139,16 @@ enum tarn_status shape_rule_slice(const struct shape_call *call)
 	return TARN_OK;
 }
 
+enum tarn_status shape_rule_slice_view(const struct shape_call *call)
+{
+	enum tarn_status st = shape_rule_slice(call);
+	if (st || slice_kind(call->graph, call->input[0], call->attr) == OP_SLICE_VIEW)
+		return st;
+	return shape_fail(call, "elements %" PRIu32 " on of axis %" PRIu32 " do not lie together from a multiple of %u "
+				"bytes on; a slice copies them",
+			  call->attr->begin, call->attr->axis, (unsigned)TARN_ALIGNMENT);
+}
+
 enum tarn_status shape_rule_pad_axis(const struct shape_call *call)
 {
 	enum tarn_status st = shape_need_real(call, 0, 1);

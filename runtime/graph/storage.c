@@ -53,6 +53,7 @@ static const struct op_storage table[OP_KINDS] = {
 	[OP_BROADCAST_ROWS] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_CONCAT] = { ALL, 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_SLICE] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
+	[OP_SLICE_VIEW] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_PAD_AXIS] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_RESHAPE] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_PERMUTE] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },

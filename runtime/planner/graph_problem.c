@@ -64,12 +64,18 @@ static uint32_t list_value(struct problem *problem, uint32_t first, uint32_t *co
 	return (*count)++;
 }
 
+static bool shows_all(const struct graph *graph, uint32_t tensor)
+{
+	return graph->tensor[tensor].bytes == graph->tensor[graph->tensor[tensor].storage].bytes;
+}
+
 static void list_operands(const struct graph *graph, struct graph_problem *out, uint32_t number)
 {
 	struct problem *problem = &out->problem;
 	struct problem_op *target = &problem->op[number];
 	uint32_t op = out->graph_op[number];
 	const struct op *source = &graph->op[op];
+	uint32_t shown_in_part = 0; /* places that no output may take over */
 	target->first_input = problem->operands;
 	for (uint32_t k = 0; k < source->inputs; k++) {
 		uint32_t value = out->value_of[op_inputs(graph, op)[k]];
@@ -79,7 +85,10 @@ static void list_operands(const struct graph *graph, struct graph_problem *out, 
 		out->operand[source->first_operand + k] = place;
 		if (k < 8 && op_row(source->kind)->in_place & (1u << k) && place < 32)
 			target->in_place |= 1u << place;
+		if (place < 32 && !shows_all(graph, op_inputs(graph, op)[k]))
+			shown_in_part |= 1u << place;
 	}
+	target->in_place &= ~shown_in_part;
 	target->first_output = problem->operands;
 	for (uint32_t k = 0; k < source->outputs; k++) {
 		uint32_t t = op_outputs(graph, op)[k];

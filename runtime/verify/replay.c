@@ -107,7 +107,15 @@ static const struct instruction *flight_over(const struct replay *r, struct rang
 
 static uint64_t home_offset(const struct replay *r, uint32_t k)
 {
-	return r->subject->plan->persistent[r->subject->home[r->tensor[k]]].offset;
+	uint32_t t = r->tensor[k];
+	return r->subject->plan->persistent[r->subject->home[t]].offset + r->subject->shift[t];
+}
+
+/* The value that begins where the root of operand k must; NULL when none does. */
+static const struct arena_value *value_under(const struct replay *r, uint32_t k)
+{
+	uint64_t shift = r->subject->shift[r->tensor[k]];
+	return r->offset[k] < shift ? NULL : arena_map_at(&r->map, r->offset[k] - shift);
 }
 
 /* ---- the checks of one instruction ------------------------------------------------------------------------- */
@@ -123,7 +131,7 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 					   "an earlier instruction wrote the new one");
 		return TARN_OK;
 	}
-	const struct arena_value *value = arena_map_at(&r->map, r->offset[k]);
+	const struct arena_value *value = value_under(r, k);
 	if (!value)
 		return refuse_step(r, "no whole value lies there", k, "");
 	if (value->tensor != root_of(r, k))
@@ -136,7 +144,7 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 static bool may_share(const struct replay *r, uint32_t k, uint32_t j)
 {
 	uint32_t output = k - r->op->inputs;
-	if (r->offset[k] != r->offset[j] ||
+	if (r->offset[k] != r->offset[j] || !shows_all(r->subject, r->tensor[j]) ||
 	    r->graph->tensor[r->tensor[k]].bytes != r->graph->tensor[r->tensor[j]].bytes)
 		return false;
 	if (r->subject->version[r->tensor[k]])

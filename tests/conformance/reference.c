@@ -610,6 +610,7 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 	case OP_CONCAT:
 		return concat(attr, in, inputs, out);
 	case OP_SLICE:
+	case OP_SLICE_VIEW:
 		return copy_axis(&in[0], out, attr->axis, attr->begin, 0, attr->extent[0]);
 	case OP_PAD_AXIS:
 		return copy_axis(&in[0], out, attr->axis, 0, attr->begin, in[0].dim[attr->axis]);
