@@ -396,43 +396,8 @@ static const struct exclusion exclusions[] = {
 	{ "kernels", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
 };
 
-/* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
-static const enum op_kind without_cuda_kernel[] = {
-	OP_BATCH_MATMUL,
-	OP_ATTENTION,
-	OP_ATTENTION_GRAD,
-	OP_ROTARY,
-	OP_LINEAR_CROSS_ENTROPY,
-	OP_LINEAR_CROSS_ENTROPY_GRAD,
-	OP_GROUP_NORM,
-	OP_GROUP_NORM_GRAD,
-	OP_GROUP_NORM_GRAD_PARAM,
-	OP_UPSAMPLE,
-	OP_UPSAMPLE_GRAD,
-	OP_ADAPTIVE_AVG_POOL,
-	OP_ADAPTIVE_AVG_POOL_GRAD,
-	OP_LOGISTIC_MIXTURE,
-	OP_LOGISTIC_MIXTURE_GRAD,
-	OP_WEIGHT_NORM,
-	OP_WEIGHT_NORM_GRAD,
-	OP_CAST,
-};
-
-static bool has_no_cuda_kernel(const char *name)
-{
-	for (int i = 0; i < conformance_case_count; i++)
-		for (size_t k = 0; k < sizeof without_cuda_kernel / sizeof *without_cuda_kernel; k++)
-			if (conformance_cases[i].kind == without_cuda_kernel[k] &&
-			    !strcmp(conformance_cases[i].name, name))
-				return true;
-	return false;
-}
-
 const char *conformance_excluded(const char *driver, const char *name)
 {
-	bool cuda = !strcmp(driver, "cuda") || !strcmp(driver, "kernels");
-	if (cuda && has_no_cuda_kernel(name))
-		return "there is no CUDA kernel for this op yet";
 	for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
 		if (!strcmp(exclusions[i].driver, driver) && !strcmp(exclusions[i].name, name))
 			return exclusions[i].reason;
