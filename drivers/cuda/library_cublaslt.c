@@ -168,6 +168,8 @@ enum tarn_status matmul_run(struct cuda_state *state, const struct matmul *matmu
 	const void *first = (const void *)(uintptr_t)p->b, *second = (const void *)(uintptr_t)p->a;
 	void *result = (void *)(uintptr_t)p->c;
 	uint64_t aligned = (workspace + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+	if (!matmul->workspace_bytes)
+		aligned = 0; /* behind the op's own workspace lies another tensor */
 	return BLAS(state, cublasLtMatmul, state->blas, matmul->desc, &p->alpha, first, matmul->first, second,
 		    matmul->second, p->adds ? &one : &zero, result, matmul->result, result, matmul->result,
 		    &matmul->algorithm, (void *)(uintptr_t)aligned, matmul->workspace_bytes, state->compute);
