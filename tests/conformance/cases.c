@@ -421,23 +421,6 @@ static const struct exclusion exclusions[] = {
 
 /* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
 static const enum op_kind without_cuda_kernel[] = {
-	OP_BATCH_MATMUL,
-	OP_ATTENTION,
-	OP_ATTENTION_GRAD,
-	OP_ROTARY,
-	OP_LINEAR_CROSS_ENTROPY,
-	OP_LINEAR_CROSS_ENTROPY_GRAD,
-	OP_GROUP_NORM,
-	OP_GROUP_NORM_GRAD,
-	OP_GROUP_NORM_GRAD_PARAM,
-	OP_UPSAMPLE,
-	OP_UPSAMPLE_GRAD,
-	OP_ADAPTIVE_AVG_POOL,
-	OP_ADAPTIVE_AVG_POOL_GRAD,
-	OP_LOGISTIC_MIXTURE,
-	OP_LOGISTIC_MIXTURE_GRAD,
-	OP_WEIGHT_NORM,
-	OP_WEIGHT_NORM_GRAD,
 	OP_CAST,
 	OP_FUNCTION,
 	OP_MAX_POOL_GATHER,

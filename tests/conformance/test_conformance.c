@@ -176,7 +176,7 @@ START_TEST(linear_loss_in_pieces_is_the_loss_of_the_whole)
 						{ DTYPE_F32, 0, 2, { WORDS, WIDTH } },
 						{ DTYPE_I32, 0, 1, { ROWS } } };
 	const struct single_input whole[2] = { { DTYPE_F32, 0, 2, { ROWS, WORDS } }, { DTYPE_I32, 0, 1, { ROWS } } };
-	const struct single_options plain = { .threads = 2, .in_place = -1 };
+	const struct single_options plain = { .threads = 2, .in_place = -1, .workspace_cap = 4 << 20 };
 	static float x[ROWS * WIDTH], w[WORDS * WIDTH], logits[ROWS * WORDS];
 	static int32_t label[ROWS];
 	struct testing_random random = { 5 };
