@@ -42,6 +42,7 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_
 enum target_kind { TARGET_DATA, TARGET_INPUT };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
@@ -112,6 +113,11 @@ struct config {
 		double label_smoothing;
 		int32_t ignore_index; /* label of rows that do not count; -1: none */
 	} network;
+
+	struct {
+		uint32_t compute;   /* enum number_format: what activations and factors of products are stored in */
+		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
+	} precision;
 
 	struct {
 		uint32_t type; /* enum optimizer_kind */
