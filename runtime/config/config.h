@@ -46,6 +46,7 @@ enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSI
 enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
 enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
@@ -116,6 +117,11 @@ struct config {
 		double label_smoothing;
 		int32_t ignore_index; /* label of rows that do not count; -1: none */
 	} network;
+
+	struct {
+		uint32_t compute;   /* enum number_format: what activations and factors of products are stored in */
+		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
+	} precision;
 
 	struct {
 		uint32_t type; /* enum optimizer_kind */

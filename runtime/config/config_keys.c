@@ -70,6 +70,9 @@ static const struct synonym {
 	{ "save", "train.snapshot" },
 	{ "log_interval", "train.log_every" },
 	{ "backend", "device.driver" },
+	{ "dtype", "precision.compute" },
+	{ "amp", "precision.compute" },
+	{ "mixed_precision", "precision.compute" },
 };
 
 const struct config_key *config_find_key(const char *path)

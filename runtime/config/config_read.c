@@ -351,6 +351,14 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 	return TARN_OK;
 }
 
+static enum tarn_status check_precision(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *gradients = config_node(root, "precision.gradients");
+	if (config->precision.gradients != NUMBER_FLOAT32 && config->precision.compute != config->precision.gradients)
+		return yaml_fail_value(gradients, "needs precision.compute: bfloat16 too");
+	return TARN_OK;
+}
+
 enum tarn_status config_read(const struct yaml_node *root, const struct config_source *source, struct host_arena *arena,
 			     struct config *config)
 {
@@ -370,6 +378,8 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 		st = check_data(root, made);
 	if (!st)
 		st = check_train(root, made);
+	if (!st)
+		st = check_precision(root, made);
 	if (!st)
 		*config = *made;
 	return st;

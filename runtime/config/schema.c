@@ -40,6 +40,10 @@ static const char *const objectives[] = { "loss", "hvp" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
+static const char *const formats[] = { "float32", "bfloat16", "float16", "bf16", "fp16", "half" };
+static const uint32_t format_alias[] = { NUMBER_BFLOAT16, NUMBER_FLOAT16, NUMBER_FLOAT16 };
+static const char *const bfloat_formats[] = { "float32", "bfloat16", "bf16" };
+static const uint32_t bfloat_alias[] = { NUMBER_BFLOAT16 };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -190,6 +194,16 @@ const struct config_key config_schema[] = {
 	  .help = "Share of a label's weight that is spread over all classes (Szegedy et al. 2016). Only with cross_entropy." },
 	{ .path = "network.ignore_index", WHOLE(network.ignore_index, -1, 2147483647.0, "label"), .default_text = "-1",
 	  .example = "0", .help = "Rows with this label count neither in the loss nor in the accuracy. -1: none. Only with cross_entropy." },
+
+	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
+	  .example = "bfloat16",
+	  .help = "How activations, and the copies of weights that products read, are stored: float32, bfloat16 or float16 "
+		  "(also: bf16, fp16, half). All arithmetic and every sum is float32, and so are statistics, losses, "
+		  "biases, norms' scales and the weights that the optimizer changes." },
+	{ .path = "precision.gradients", CHOICE(precision.gradients, bfloat_formats), ALIASES(bfloat_alias),
+	  .default_text = "float32", .example = "float32",
+	  .help = "How the gradients of weights are stored until their update: float32, or bfloat16 (also: bf16) with "
+		  "precision.compute: bfloat16." },
 
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
 	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "

@@ -5,6 +5,7 @@
 #include "config/yaml_tree.h"
 #include "graph/layer_list.h"
 #include "graph/microbatch.h"
+#include "graph/precision.h"
 #include "graph/simplify.h"
 #include "models/models.h"
 
@@ -255,6 +256,23 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 	return TARN_OK;
 }
 
+static enum dtype dtype_of(uint32_t format)
+{
+	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : format == NUMBER_FLOAT16 ? DTYPE_F16 : DTYPE_F32;
+}
+
+/* The graph as the configuration stores it. */
+static enum tarn_status store(const struct config *config, const struct graph *whole, struct host_arena *scratch,
+			      struct graph *graph)
+{
+	const struct precision precision = { .compute = dtype_of(config->precision.compute),
+					     .gradients = dtype_of(config->precision.gradients),
+					     .weights = DTYPE_F32 };
+	if (precision.compute == DTYPE_F32)
+		return graph_copy(whole, graph->arena, graph);
+	return precision_apply(whole, &precision, scratch, graph);
+}
+
 /* Ids of the parameters that are trained, in the network's order. */
 static uint32_t list_parameters(const struct graph *graph, uint32_t *list)
 {
@@ -343,13 +361,18 @@ static enum tarn_status build_parts(const struct config *config, const struct sa
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph)
 {
-	const uint32_t parts = microbatch_count(config, batch);
+	struct graph whole;
 	struct gradients list;
-	enum tarn_status st = parts > 1
-				      ? build_parts(config, sample, batch, parts, BUILD_TRAINING, scratch, graph, &list)
-				      : build_whole(config, sample, batch, scratch, graph, &list);
+	const uint32_t parts = microbatch_count(config, batch);
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st && parts > 1)
+		st = build_parts(config, sample, batch, parts, BUILD_TRAINING, scratch, &whole, &list);
+	else if (!st)
+		st = build_whole(config, sample, batch, scratch, &whole, &list);
 	if (!st)
-		st = optimizer_add_updates(graph, config, list.parameter, list.gradient, list.count, scratch);
+		st = optimizer_add_updates(&whole, config, list.parameter, list.gradient, list.count, scratch);
+	if (!st)
+		st = store(config, &whole, scratch, graph);
 	if (st)
 		return st;
 	/* A graph that does not hold is a fault of the builder, not of the user. */
@@ -360,9 +383,13 @@ enum tarn_status evaluation_build(const struct config *config, const struct samp
 				  struct host_arena *scratch, struct graph *graph)
 {
 	const uint32_t parts = microbatch_count(config, batch);
+	struct graph whole;
 	struct gradients list;
 	uint32_t loss, output;
-	if (parts > 1)
-		return build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, graph, &list);
-	return network_build(config, sample, batch, BUILD_INFERENCE, scratch, graph, &loss, &output);
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st && parts > 1)
+		st = build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, &whole, &list);
+	else if (!st)
+		st = network_build(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss, &output);
+	return st ? st : store(config, &whole, scratch, graph);
 }

@@ -52,13 +52,13 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 /*
  * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates,
- * graph_check. A network without a trainable parameter is TARN_EINVAL. With train.accumulate the batch is taken in
- * parts (microbatch.h).
+ * the storage of precision.compute (precision.h), graph_check. A network without a trainable parameter is TARN_EINVAL. With
+ * train.accumulate the batch is taken in parts (microbatch.h).
  */
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph);
 
-/* The graph that evaluates `batch` samples, in as many parts as training takes. */
+/* The graph that evaluates `batch` samples, in as many parts as training takes, and stored like it. */
 enum tarn_status evaluation_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				  struct host_arena *scratch, struct graph *graph);
 

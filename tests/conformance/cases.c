@@ -1,6 +1,9 @@
 /* cases.c - see cases.h. Sizes are small, odd and prime on purpose; a few are large enough for several chunks. */
 #include "conformance/cases.h"
 
+#include "conformance/formats.h"
+#include "graph/storage.h"
+
 #include <string.h>
 
 /* A table reads better with a case a line. */
@@ -404,6 +407,36 @@ uint32_t conformance_labels(const struct conformance_case *test)
 	if (test->kind == OP_LINEAR_CROSS_ENTROPY || test->kind == OP_LINEAR_CROSS_ENTROPY_GRAD)
 		return test->input[1].dim[0];
 	return test->input[0].dim[test->input[0].rank - 1];
+}
+
+bool conformance_narrow(const struct conformance_case *test, enum dtype dtype, enum dtype result,
+			struct conformance_case *narrow)
+{
+	const struct op_storage *storage = op_storage(test->kind);
+	bool changed = false;
+	*narrow = *test;
+	for (uint32_t i = 0; i < test->inputs; i++) {
+		bool stored =
+			storage_has(storage->inputs, i) || (storage_has(storage->wide_inputs, i) && result == dtype);
+		if (!stored || test->input[i].dtype != DTYPE_F32)
+			continue;
+		narrow->input[i].dtype = dtype;
+		changed = true;
+	}
+	if (storage->wide_outputs)
+		narrow->attr.mode = result;
+	/* The gradient of its logits is rounded before it is multiplied. */
+	if (test->kind == OP_LINEAR_CROSS_ENTROPY_GRAD && dtype == DTYPE_BF16)
+		narrow->tolerance += 2 * format_unit_roundoff(dtype);
+	return changed;
+}
+
+const char *conformance_narrow_excluded(const char *driver, enum op_kind kind, enum dtype dtype)
+{
+	if (!strcmp(driver, "cuda") || !strcmp(driver, "kernels"))
+		return "no CUDA kernel stores 16 bits yet";
+	(void)kind;
+	return !strcmp(driver, "cpu") && dtype == DTYPE_F16 ? "only bfloat16" : NULL;
 }
 
 static const struct exclusion exclusions[] = {
