@@ -15,7 +15,7 @@ struct arguments {
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
-	bool json, print, explain, help;
+	bool json, print, explain, summary, help;
 };
 
 enum argument_set {
@@ -25,7 +25,7 @@ enum argument_set {
 	ARGUMENT_OUTPUT = 8,           /* -o FILE */
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
-	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain */
+	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128          /* --device FILE */
 };
 
