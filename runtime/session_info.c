@@ -6,6 +6,7 @@
 #endif
 #include "exec/profile.h"
 #include "plan/draw.h"
+#include "plan/layer_table.h"
 
 #include <string.h>
 
@@ -160,6 +161,20 @@ enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json
 		plan_explain_json(&explanation, &session->curve, out);
 	else if (!st)
 		plan_explain_print(&explanation, &session->curve, out);
+	host_arena_fini(&scratch);
+	return st;
+}
+
+enum tarn_status tarn_plan_layers(const struct tarn_session *session, bool whole, bool json, FILE *out)
+{
+	const struct graph *graph = &session->plan.program[0].graph;
+	struct host_arena scratch;
+	enum tarn_status st = TARN_OK;
+	host_arena_init(&scratch);
+	if (json)
+		layer_table_json(graph, out);
+	else
+		st = layer_table_print(graph, whole, &scratch, out);
 	host_arena_fini(&scratch);
 	return st;
 }

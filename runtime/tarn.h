@@ -133,6 +133,12 @@ TARN_API enum tarn_status tarn_plan_curve(struct tarn_session *session);
 TARN_API enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json, FILE *out);
 
 /*
+ * The network as a table: name, op, result, parameters, bytes, floating-point operations. Unless `whole`, a long one is
+ * shortened. `json`: one object with all that is needed to build the same network elsewhere.
+ */
+TARN_API enum tarn_status tarn_plan_layers(const struct tarn_session *session, bool whole, bool json, FILE *out);
+
+/*
  * The training step's problem as JSON, in the format that `tarn dag` reads, and the time that `tarn dag` finds for it
  * within the session's budget: there only bytes are summed and nothing happens in place, so that it may differ from the
  * plan's. *time_ns is UINT64_MAX when no schedule was found. Only for a session that made its plan itself:

@@ -118,6 +118,10 @@ static struct config random_config(struct testing_random *random)
 		c.data.mean.count = c.data.std.count = 0;
 	if (!*c.data.test_inputs || !*c.data.test_labels)
 		c.data.test_inputs = c.data.test_labels = "";
+	if (c.network.loss == LOSS_CROSS_ENTROPY)
+		c.network.target = TARGET_DATA;
+	if (c.network.loss == LOSS_LOGISTIC_MIXTURE)
+		c.network.target = TARGET_INPUT;
 	c.data.samples += !c.data.samples;
 	c.data.drop_last = c.data.drop_last && c.data.samples >= c.data.batch;
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;

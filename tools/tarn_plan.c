@@ -6,9 +6,10 @@
 
 #include <stdio.h>
 
-/* dag_ns: what the abstract problem takes; 0 when it was not written. `explained`: NULL, or what is to be explained. */
+/* dag_ns: what the abstract problem takes; 0 when it was not written. `explained`, `listed`: NULL, or whose plan and
+ * layers are shown too. */
 static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t dag_ns,
-				   const struct tarn_session *explained)
+				   const struct tarn_session *explained, const struct tarn_session *listed)
 {
 	enum tarn_status st = TARN_OK;
 	printf("{");
@@ -50,6 +51,10 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	if (explained) {
 		printf(", \"explanation\": ");
 		st = tarn_plan_explain(explained, true, stdout);
+	}
+	if (listed) {
+		printf(", \"network\": ");
+		st = tarn_plan_layers(listed, true, true, stdout);
 	}
 	printf("}\n");
 	return st;
@@ -182,8 +187,10 @@ int command_plan(int argc, char **argv)
 	if (arguments.print)
 		tarn_plan_print(session, stdout);
 	if (arguments.json)
-		st = print_json(&info, dag_ns, arguments.explain ? session : NULL);
-	else
+		st = print_json(&info, dag_ns, arguments.explain ? session : NULL, arguments.summary ? session : NULL);
+	else if (arguments.summary)
+		st = tarn_plan_layers(session, true, false, stdout);
+	if (!arguments.json)
 		print_plan_summary(session);
 	if (!arguments.json && arguments.explain)
 		st = tarn_plan_explain(session, false, stdout);
@@ -244,7 +251,7 @@ int command_verify(int argc, char **argv)
 	struct tarn_plan_info info;
 	tarn_plan_info(session, &info);
 	if (arguments.json)
-		print_json(&info, 0, NULL);
+		print_json(&info, 0, NULL, NULL);
 	else
 		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n",
 		       arguments.options.plan_path, (unsigned long long)info.arena_bytes,

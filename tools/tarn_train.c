@@ -317,6 +317,7 @@ static void print_ledger(const struct run *run)
 /* Where the run starts, and what it will replace. */
 static void print_start(const struct run *run, const struct arguments *arguments)
 {
+	tarn_plan_layers(run->session, false, false, stdout);
 	print_plan_summary(run->session);
 	print_ledger(run);
 	if (run->info.resumed_steps)

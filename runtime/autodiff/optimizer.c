@@ -1,6 +1,9 @@
 /* optimizer.c - see optimizer.h. */
 #include "autodiff/optimizer.h"
 
+#include "autodiff/average.h"
+#include "autodiff/parameter_groups.h"
+
 #include <stdlib.h>
 
 /* What an optimizer keeps of each parameter, and its op. */
@@ -65,8 +68,9 @@ enum tarn_status optimizer_add_state(struct graph *graph, const struct config *c
 			if (st)
 				return st;
 		}
-	if (config->optimizer.clip_norm <= 0)
-		return TARN_OK;
+	enum tarn_status st = average_add_state(graph, config);
+	if (st || config->optimizer.clip_norm <= 0)
+		return st;
 	return graph_add_persistent(graph, "metric/gradient_norm", ROLE_METRIC, DTYPE_F32, &one, 1, &metric);
 }
 
@@ -150,7 +154,7 @@ static enum tarn_status add_update(struct graph *graph, const struct config *con
 				   uint32_t scale)
 {
 	const struct method *method = method_of(config);
-	const struct op_attr attr = update_attr(config, method, &graph->tensor[update->parameter]);
+	struct op_attr attr = update_attr(config, method, &graph->tensor[update->parameter]);
 	uint32_t input[6] = { update->parameter }, inputs = 1;
 	for (uint32_t k = 0; k < method->states; k++) {
 		char *state = state_name(graph, update->parameter, method->state[k]);
@@ -158,6 +162,9 @@ static enum tarn_status add_update(struct graph *graph, const struct config *con
 			return TARN_ENOMEM;
 		input[inputs++] = graph_find(graph, state);
 	}
+	enum tarn_status st = parameter_groups_apply(graph, config, update->parameter, &attr);
+	if (st)
+		return st;
 	input[inputs++] = update->gradient;
 	input[inputs++] = graph->scalars;
 	if (scale != TENSOR_NONE)
@@ -172,13 +179,15 @@ enum tarn_status optimizer_add_updates(struct graph *graph, const struct config 
 				       const uint32_t *gradient, uint32_t count, struct host_arena *arena)
 {
 	uint32_t scale = TENSOR_NONE;
+	enum tarn_status st = parameter_groups_check(graph, config, parameter, count);
+	if (st)
+		return st;
 	struct update *update = list_updates(graph, parameter, gradient, &count, arena);
-	enum tarn_status st = TARN_OK;
 	if (!update)
 		return TARN_ENOMEM;
 	if (config->optimizer.clip_norm > 0 && count)
 		st = add_clipping(graph, config, update, count, arena, &scale);
 	for (uint32_t i = 0; i < count && !st; i++)
 		st = add_update(graph, config, &update[i], scale);
-	return st;
+	return st ? st : average_add_updates(graph, config);
 }

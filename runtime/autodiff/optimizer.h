@@ -5,7 +5,8 @@
  * are complete, each directly after the op that completes its gradient would also be legal: the planner decides.
  * With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads.
  * Optimizer state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v), zero at the start; they must be
- * in the graph before any op refers to them, hence two calls.
+ * in the graph before any op refers to them, hence two calls. Groups of parameters (parameter_groups.h) change rate and
+ * decay of their updates; moving averages (average.h) follow the updates.
  */
 #ifndef TARN_AUTODIFF_OPTIMIZER_H
 #define TARN_AUTODIFF_OPTIMIZER_H

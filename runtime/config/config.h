@@ -132,6 +132,8 @@ struct config {
 		double final_rate;    /* cosine: end value as a fraction of learning_rate */
 		uint32_t step_epochs; /* step: every so many epochs */
 		double step_factor;   /* step: times this */
+		const struct yaml_node
+			*groups; /* parameter_groups.h; NULL: none, or a plan in which they are applied */
 	} optimizer;
 
 	struct {
@@ -139,6 +141,7 @@ struct config {
 		uint32_t accumulate; /* parts of a batch whose gradients are added before the step */
 		uint32_t microbatch_norm; /* enum microbatch_norm: batch statistics of parts */
 		uint64_t max_steps; /* 0: no limit */
+		double ema;         /* decay of the averages of weights; 0: none */
 		uint64_t seed;
 		uint32_t threads;        /* 0: all cores */
 		uint32_t log_every;      /* steps */

@@ -237,6 +237,10 @@ const struct config_key config_schema[] = {
 	  .default_text = "30", .example = "10", .help = "step changes the learning rate every so many epochs." },
 	{ .path = "optimizer.schedule.step_factor", REAL(optimizer.step_factor, 0, 1), .default_text = "0.1",
 	  .example = "0.5", .help = "step multiplies the learning rate by this." },
+	{ .path = "optimizer.groups", .type = CONFIG_NODE, AT(optimizer.groups), .unit = "list of maps", .default_text = NULL,
+	  .example = "[{match: \"*/bias\", weight_decay: 0}, {match: \"conv1/*\", learning_rate: 1e-3}]",
+	  .help = "Parameters with a learning_rate or weight_decay of their own: match is a pattern of their names, and the first "
+		  "group that matches counts. The schedule applies to all alike." },
 
 	{ .path = "train.epochs", WHOLE(train.epochs, 0, UINT32_LIMIT, "epochs"), .default_text = "0", .example = "20",
 	  .help = "Passes over the training samples. 0: until train.max_steps, or one pass where that is not given." },
@@ -263,6 +267,9 @@ const struct config_key config_schema[] = {
 	  .help = "File for weights, optimizer state and position, relative to the current directory. Empty: none." },
 	{ .path = "train.snapshot_every", WHOLE(train.snapshot_every, 0, UINT32_LIMIT, "epochs"), .default_text = "0",
 	  .example = "1", .help = "Write the snapshot every so many epochs. 0: only at the end." },
+	{ .path = "train.ema", REAL(train.ema, 0, 0.99999999), .default_text = "0", .example = "0.999",
+	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
+		  "much memory as the weights. 0: off." },
 
 	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "loss",
 	  .help = "What a step is about. loss: the network's loss; hvp: products with the Hessian, set by `tarn hvp`." },

@@ -18,7 +18,8 @@
  *   - operands of an op have smaller op numbers as producers; shapes and dtypes follow the op table's shape rule;
  *   - operands of an op stand behind those of the op before;
  *   - names are unique; bytes = elements * dtype size, without padding; at most 2^62 bytes a tensor;
- *   - a persistent tensor has at most one op that writes a version of it, and no version is read by another op.
+ *   - a persistent tensor has at most one op that writes a version of it, and a version is read only as an input for
+ *     which op_reads_version is true: the average of the new weights.
  */
 #ifndef TARN_GRAPH_GRAPH_H
 #define TARN_GRAPH_GRAPH_H
@@ -59,7 +60,11 @@ enum tensor_role {
 	ROLES
 };
 
-enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM };
+/* INIT_AVERAGE: the values of the parameter whose name stands behind AVERAGE_PREFIX. */
+enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM, INIT_AVERAGE, INITS };
+
+/* Of the name of a moving average of a parameter. */
+#define AVERAGE_PREFIX "average/"
 
 #define TENSOR_FROZEN 1u   /* a parameter that is not trained: no gradient, no optimizer state, no update */
 #define TENSOR_NO_DECAY 2u /* a parameter without weight decay (biases and norms when the config says so) */

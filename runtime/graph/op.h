@@ -368,6 +368,8 @@ struct op_row {
 
 const struct op_row *op_row(enum op_kind kind);
 const char *activation_name(enum activation activation);
+/* True when this input may be a version that another effect of the same step wrote: the op then comes after it. */
+bool op_reads_version(uint32_t kind, uint32_t input);
 /* True when the gradient of the activation is a function of its output y (else of its input x). */
 bool activation_grad_reads_output(enum activation activation);
 

@@ -127,6 +127,11 @@ const char *activation_name(enum activation activation)
 	return (unsigned)activation < ACTIVATIONS ? activations[activation].name : "unknown";
 }
 
+bool op_reads_version(uint32_t kind, uint32_t input)
+{
+	return kind == OP_EXPONENTIAL_AVERAGE && input == 1;
+}
+
 bool activation_grad_reads_output(enum activation activation)
 {
 	return (unsigned)activation < ACTIVATIONS && activations[activation].reads_output;

@@ -267,12 +267,11 @@ static enum tarn_status check_tensor(const struct graph *graph, uint32_t t)
 		return BAD("tensor %u: storage %u of %u tensors", t, tensor->storage, graph->tensors);
 	if (tensor->producer != OP_NONE && tensor->producer >= graph->ops)
 		return BAD("tensor %u: producer %u of %u ops", t, tensor->producer, graph->ops);
-	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK ||
-	    tensor->init > INIT_UNIFORM)
+	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK || tensor->init >= INITS)
 		return BAD("tensor %u: dtype %u, role %u, rank %u, init %u; this build knows dtypes below %u, roles "
-			   "below %u, ranks up to %u, inits up to %u",
+			   "below %u, ranks up to %u, inits below %u",
 			   t, tensor->dtype, tensor->role, tensor->rank, tensor->init, (unsigned)DTYPES,
-			   (unsigned)ROLES, (unsigned)OP_MAX_RANK, (unsigned)INIT_UNIFORM);
+			   (unsigned)ROLES, (unsigned)OP_MAX_RANK, (unsigned)INITS);
 	/* Written so that NaN is refused too. */
 	if (!(tensor->init_bound >= 0.0f) || !all_zero(tensor->reserved, sizeof tensor->reserved))
 		return BAD("tensor %u: initial bound or reserved bytes are not valid", t);

@@ -8,19 +8,21 @@
 
 #include <inttypes.h>
 
-static enum tarn_status link_input(const struct subject *subject, uint32_t op, uint32_t t, const bool *made)
+static enum tarn_status link_input(const struct subject *subject, uint32_t op, uint32_t k, const bool *made)
 {
 	const struct graph *graph = &subject->program->graph;
+	uint32_t t = op_inputs(graph, op)[k];
 	if (t >= graph->tensors)
 		return verify_refuse(subject, "op %u (%s) reads tensor %u of %u", op, op_name(graph, op), t,
 				     graph->tensors);
 	if (!made[t])
 		return verify_refuse(subject, "op %u (%s) reads %s, which no op before it makes", op,
 				     op_name(graph, op), tensor_name(graph, t));
-	if (subject->version[subject->root[t]])
-		return verify_refuse(subject,
-				     "op %u (%s) reads %s; a new version is never read in the step that makes it", op,
-				     op_name(graph, op), tensor_name(graph, t));
+	if (subject->version[subject->root[t]] && !op_reads_version(graph->op[op].kind, k))
+		return verify_refuse(
+			subject,
+			"op %u (%s) reads %s; in the step that makes a new version only an average may read it", op,
+			op_name(graph, op), tensor_name(graph, t));
 	/* The loader may fill the slot again as soon as the step has taken the batch out of it. */
 	if (graph->tensor[subject->root[t]].role == ROLE_STAGING && graph->op[op].kind != OP_INPUT)
 		return verify_refuse(subject, "op %u (%s) reads the staging slot %s; only an input op may", op,
@@ -111,7 +113,7 @@ static enum tarn_status link_op(struct subject *subject, uint32_t op, bool *made
 		return verify_refuse(subject, "op %u has a kind, operands or a name that do not exist", op);
 	enum tarn_status st = TARN_OK;
 	for (uint32_t k = 0; !st && k < o->inputs; k++)
-		st = link_input(subject, op, op_inputs(graph, op)[k], made);
+		st = link_input(subject, op, k, made);
 	for (uint32_t k = 0; !st && k < o->outputs; k++)
 		st = link_output(subject, op, k, made, writer);
 	return st;

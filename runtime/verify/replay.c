@@ -2,8 +2,8 @@
  * replay.c - one program, instruction by instruction, on a map of the arena.
  *
  * The values of a step are fixed by the graph: pure ops are functions of their inputs, and every read of persistent
- * memory finds the version from before the step. So a value is named by its tensor alone, however often it
- * is made, and it is enough to know which tensor lies where.
+ * memory finds the version from before the step, or the one that the step makes where the graph says that one. So a
+ * value is named by its tensor alone, however often it is made, and it is enough to know which tensor lies where.
  */
 #include "verify/arena_map.h"
 #include "verify/replay.h"
@@ -126,7 +126,10 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 	if (home != HOME_NONE) {
 		if (r->offset[k] != home_offset(r, k))
 			return refuse_step(r, "it lives elsewhere, ", k, "where the persistent table says");
-		if (r->updated[home])
+		bool new = r->subject->version[r->tensor[k]];
+		if (new && !r->updated[home])
+			return refuse_step(r, "its new version is not there, ", k, "no instruction before wrote it");
+		if (!new && r->updated[home])
 			return refuse_step(r, "its old version is gone, ", k,
 					   "an earlier instruction wrote the new one");
 		return TARN_OK;
