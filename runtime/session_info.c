@@ -113,6 +113,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .overhead_bytes = report->overhead_bytes,
 					 .reserve_bytes = report->reserve_bytes,
 					 .device = plan->device ? plan->device : "",
+					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,

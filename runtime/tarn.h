@@ -65,6 +65,7 @@ struct tarn_plan_info {
 	 */
 	uint64_t time_bound_ns, peak_bound_bytes;
 	double gap;
+	bool synthetic; /* data.synthetic: the samples are made up and stand in for those of the configuration */
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */

@@ -165,6 +165,26 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
+/* Files that a type of data does not have are not written, and not there afterwards. */
+START_TEST(test_lines_of_data)
+{
+	static const char *const type[] = { "data.type=cifar10", "data.type=cifar100", "data.type=images",
+					    "data.type=npz", "data.type=tokens" };
+	for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+		struct config c, d;
+		const char *const override[] = { type[i], "data.synthetic=true", "data.context=4" };
+		ck_assert_ok(config_defaults(override, i == 4 ? 3 : 2, &arena, &c));
+		char *lines = config_to_lines(&c, &arena);
+		ck_assert_ok(config_from_lines(lines, "plan", NULL, 0, &arena, &d));
+		ck_assert_str_eq(lines, config_to_lines(&d, &arena));
+		ck_assert_str_eq(c.data.train_labels, d.data.train_labels);
+		ck_assert_uint_eq(d.data.samples, 1024);
+		ck_assert_uint_eq(d.data.test_samples, i == 4 ? 0 : 256);
+		ck_assert_uint_eq(d.data.classes, i == 1 ? 100 : i == 4 ? 256 : 10);
+	}
+}
+END_TEST
+
 START_TEST(test_lines)
 {
 	struct config c, d;
@@ -265,6 +285,7 @@ int main(void)
 	tcase_add_checked_fixture(lines, setup, teardown);
 	tcase_add_loop_test(lines, test_round_trip, 0, 20);
 	tcase_add_test(lines, test_lines);
+	tcase_add_test(lines, test_lines_of_data);
 	suite_add_tcase(suite, lines);
 	TCase *print = tcase_create("print");
 	tcase_add_checked_fixture(print, setup, teardown);

@@ -7,6 +7,7 @@
 /* memory.workspace_cap below this must carry a unit: 512 was meant as MiB by everybody who wrote it. */
 #define LEAST_BARE_WORKSPACE 4096u
 #define DEFAULT_SYNTHETIC_SAMPLES 1024u
+#define DEFAULT_STAND_IN_TEST_SAMPLES 256u
 
 const struct yaml_node *config_node(const struct yaml_node *root, const char *path)
 {
@@ -214,19 +215,49 @@ static enum tarn_status read_keys(const struct yaml_node *root, const struct con
 	return TARN_OK;
 }
 
-/* Labels are in the inputs' files, and a byte has 256 values. */
-static void derive_tokens(const struct yaml_node *root, struct config *config)
+/* Names of files, arrays or folders where none are given. */
+static void derive_files(const struct yaml_node *root, struct config *config)
 {
-	if (!config_node(root, "data.train_inputs"))
-		config->data.train_inputs = "train.tokens";
-	if (!config_node(root, "data.test_inputs"))
-		config->data.test_inputs = "";
-	if (!config_node(root, "data.train_labels"))
-		config->data.train_labels = "";
-	if (!config_node(root, "data.test_labels"))
-		config->data.test_labels = "";
-	if (!config_node(root, "data.classes") && config->data.token_type == TOKEN_BYTE)
-		config->data.classes = 256;
+	static const struct {
+		uint32_t type;
+		const char *train_inputs, *train_labels, *test_inputs, *test_labels;
+	} defaults[] = {
+		{ DATA_NPY, "train_inputs.npy", "train_labels.npy", "test_inputs.npy", "test_labels.npy" },
+		{ DATA_NPZ, "train_inputs", "train_labels", "test_inputs", "test_labels" },
+		{ DATA_IMAGES, "train", "", "test", "" },
+		/* The labels are in the inputs' files. */
+		{ DATA_TOKENS, "train.tokens", "", "", "" },
+		/* The files have fixed names. */
+		{ DATA_CIFAR10, "", "", "", "" },
+		{ DATA_CIFAR100, "", "", "", "" },
+	};
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+		if (defaults[i].type != config->data.type)
+			continue;
+		if (!config_node(root, "data.train_inputs"))
+			config->data.train_inputs = defaults[i].train_inputs;
+		if (!config_node(root, "data.train_labels"))
+			config->data.train_labels = defaults[i].train_labels;
+		if (!config_node(root, "data.test_inputs"))
+			config->data.test_inputs = defaults[i].test_inputs;
+		if (!config_node(root, "data.test_labels"))
+			config->data.test_labels = defaults[i].test_labels;
+	}
+}
+
+/* How many samples are made up. */
+static void derive_samples(const struct yaml_node *root, struct config *config)
+{
+	bool stand_in = config->data.synthetic,
+	     cifar = config->data.type == DATA_CIFAR10 || config->data.type == DATA_CIFAR100;
+	if (!config->data.samples && config->data.type == DATA_HASH)
+		config->data.samples = config->data.batch;
+	if (!config->data.samples && (config->data.type == DATA_SYNTHETIC || stand_in))
+		config->data.samples = DEFAULT_SYNTHETIC_SAMPLES;
+	if (stand_in && config->data.samples < config->data.batch && !config_node(root, "data.samples"))
+		config->data.samples = config->data.batch;
+	if (stand_in && !config_node(root, "data.test_samples") && (cifar || config->data.test_inputs[0]))
+		config->data.test_samples = DEFAULT_STAND_IN_TEST_SAMPLES;
 }
 
 /* What follows from other keys or from the file's place. */
@@ -251,26 +282,15 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 				: host_arena_text(arena, source->directory);
 	if (!config->budget_place || !config->data.directory)
 		return TARN_ENOMEM;
-	const struct {
-		const char *path, *file;
-		const char **field;
-	} npy[] = {
-		{ "data.train_inputs", "train_inputs.npy", &config->data.train_inputs },
-		{ "data.train_labels", "train_labels.npy", &config->data.train_labels },
-		{ "data.test_inputs", "test_inputs.npy", &config->data.test_inputs },
-		{ "data.test_labels", "test_labels.npy", &config->data.test_labels },
-	};
-	for (size_t i = 0; i < sizeof npy / sizeof *npy && config->data.type == DATA_NPY; i++)
-		if (!config_node(root, npy[i].path))
-			*npy[i].field = npy[i].file;
-	if (config->data.type == DATA_TOKENS)
-		derive_tokens(root, config);
+	derive_files(root, config);
+	if (config->data.type == DATA_TOKENS && !config_node(root, "data.classes") &&
+	    config->data.token_type == TOKEN_BYTE)
+		config->data.classes = 256;
+	if (config->data.type == DATA_CIFAR100 && !config_node(root, "data.classes"))
+		config->data.classes = config->data.label_set == LABELS_FINE ? 100 : 20;
 	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
 		config->network.target = TARGET_INPUT;
-	if (!config->data.samples && config->data.type == DATA_HASH)
-		config->data.samples = config->data.batch;
-	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
-		config->data.samples = DEFAULT_SYNTHETIC_SAMPLES;
+	derive_samples(root, config);
 	return TARN_OK;
 }
 
@@ -315,12 +335,13 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 		return yaml_fail_value(std ? std : mean, "has %u value%s, but data.%s has %u; give as many of both",
 				       std ? stds : means, (std ? stds : means) == 1 ? "" : "s", std ? "mean" : "std",
 				       std ? means : stds);
-	bool counted = config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	bool counted = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
 	if (counted && config->data.drop_last && config->data.samples < config->data.batch)
 		return yaml_fail_value(drop,
 				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
-	if (config->data.type == DATA_TOKENS)
+	bool arrays = config->data.type == DATA_IDX || config->data.type == DATA_NPY || config->data.type == DATA_NPZ;
+	if (!arrays)
 		return TARN_OK;
 	if (config->network.target == TARGET_INPUT)
 		return TARN_OK;
@@ -341,10 +362,11 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 		return yaml_fail_value(nesterov, "needs optimizer.momentum above 0");
 	const struct yaml_node *accumulate = config_node(root, "train.accumulate");
 	if (config->train.accumulate > config->data.batch)
-		return yaml_fail_value(accumulate,
-				       "cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
-				       "must be at least train.accumulate",
-				       config->data.batch);
+		return yaml_fail_value(
+			accumulate,
+			"cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
+			"must be at least train.accumulate",
+			config->data.batch);
 	const struct yaml_node *every = config_node(root, "train.snapshot_every");
 	if (config->train.snapshot_every && !config->train.snapshot[0])
 		return yaml_fail_value(every, "needs train.snapshot, the file to write");

@@ -2,7 +2,9 @@
 #include "data/dataset.h"
 
 #include "base/philox.h"
+#include "data/cifar.h"
 #include "data/files.h"
+#include "data/images.h"
 #include "data/made.h"
 #include "data/streams.h"
 #include "data/tokens.h"
@@ -13,18 +15,47 @@
 /* Inputs that are their own targets may miss their range by so much, which normalisation rounds. */
 #define TARGET_TOLERANCE 1e-5f
 
+/* Values that mean and deviation apply to. */
 static bool has_files(const struct config *config)
 {
-	return config->data.type == DATA_IDX || config->data.type == DATA_NPY;
+	return !made_is(config) && config->data.type != DATA_TOKENS;
 }
 
 static enum tarn_status describe(const struct config *config, enum data_split split, struct host_arena *arena,
 				 uint32_t *samples, struct sample_shape *shape)
 {
-	if (config->data.type == DATA_TOKENS)
+	if (made_is(config))
+		return made_describe(config, split, samples, shape);
+	switch (config->data.type) {
+	case DATA_TOKENS:
 		return tokens_describe(config, split, arena, samples, shape);
-	return has_files(config) ? files_describe(config, split, arena, samples, shape)
-				 : made_describe(config, split, samples, shape);
+	case DATA_CIFAR10:
+	case DATA_CIFAR100:
+		return cifar_describe(config, split, arena, samples, shape);
+	case DATA_IMAGES:
+		return images_describe(config, split, arena, samples, shape);
+	default:
+		return files_describe(config, split, arena, samples, shape);
+	}
+}
+
+/* Everything but the normalisation. */
+static enum tarn_status fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	const struct config *config = dataset->config;
+	if (made_is(config))
+		return made_fill(dataset, split, arena);
+	switch (config->data.type) {
+	case DATA_TOKENS:
+		return tokens_fill(dataset, split, arena);
+	case DATA_CIFAR10:
+	case DATA_CIFAR100:
+		return cifar_fill(dataset, split, arena);
+	case DATA_IMAGES:
+		return images_fill(dataset, split, arena);
+	default:
+		return files_fill(dataset, split, arena);
+	}
 }
 
 static bool same_dimensions(const uint32_t *a, uint32_t a_rank, const uint32_t *b, uint32_t b_rank)
@@ -234,9 +265,7 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;
-	if (config->data.type == DATA_TOKENS)
-		return tokens_fill(dataset, split, arena);
-	st = has_files(config) ? files_fill(dataset, split, arena) : made_fill(dataset, split, arena);
+	st = fill(dataset, split, arena);
 	if (st || dataset->tokens)
 		return st;
 	st = prepare_normalisation(dataset, arena);

@@ -1,15 +1,16 @@
 /*
  * dataset.h - samples and labels by index, from files or made up.
  *
- * Sources: IDX (plain or gzip, found by content), npy (v1-v3, C order, <f4 or |u1 data, |u1 <i4 <i8 labels), synthetic
- * (learnable, from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2), tokens
- * (files of token ids). With data.context a sample is that many token ids (i32) and as many labels, the token after
- * each. Everything is read and checked at open: sizes against headers, gzip CRC, labels against `classes` (index, value
- * and allowed range in the message), targets of binary_cross_entropy against [0, 1], inputs that are their own targets
- * likewise, or against [-1, 1] for logistic_mixture, train and test shapes against one another. Bytes become (x/255 -
- * mean) / std, floats from files (x - mean) / std; synthetic and hash values stay as they are. Images without a channel
- * dimension get one channel. Where data.classes is not set (0), the number of classes is 1 + the largest training
- * label.
+ * Sources: IDX (plain or gzip, found by content), npy (v1-v3, C order, <f4 or |u1 data, |u1 <i4 <i8 labels), npz (such
+ * arrays in a zip archive), CIFAR's binary files, images (PNG, PPM and PGM, a folder a class), synthetic (learnable,
+ * from data.samples and train.seed), hash (hash_numbers.h: uniform inputs seed 1, labels seed 2), tokens (files of
+ * token ids). With data.synthetic: true synthetic samples stand in for those of files. With data.context a sample is
+ * that many token ids (i32) and as many labels, the token after each. Everything is read and checked at open: sizes
+ * against headers, gzip CRC, labels against `classes` (index, value and allowed range in the message), targets of
+ * binary_cross_entropy against [0, 1], inputs that are their own targets likewise, or against [-1, 1] for
+ * logistic_mixture, train and test shapes against one another. Bytes become (x/255 - mean) / std, floats from files
+ * (x - mean) / std; synthetic and hash values stay as they are. Images without a channel dimension get one channel.
+ * Where data.classes is not set (0), the number of classes is 1 + the largest training label.
  *
  * Reading a sample touches no heap and may be done from another thread.
  */
