@@ -34,8 +34,8 @@ static enum tarn_status write_scalars(struct tarn_session *session, double *rate
 static enum tarn_status stage_batch(struct tarn_session *session, const struct dataset *dataset, struct feed *feed,
 				    const struct batch *batch)
 {
-	uint64_t inputs = dataset->sample_elements * batch->samples,
-		 targets = dataset->target_elements * batch->samples;
+	const struct dataset_size *size = &dataset->size[batch->size];
+	uint64_t inputs = size->sample_elements * batch->samples, targets = size->target_elements * batch->samples;
 	enum tarn_status st = exec_write(&session->executor, "staging/input", batch->input, inputs * sizeof(float));
 	if (!st && targets) /* labels are i32, other targets f32: four bytes either way */
 		st = exec_write(&session->executor, "staging/target", batch->target, targets * sizeof(float));
@@ -47,7 +47,7 @@ static enum tarn_status stage_batch(struct tarn_session *session, const struct d
 static uint64_t count_labels(const struct tarn_session *session, const struct dataset *dataset,
 			     const struct batch *batch)
 {
-	uint64_t labels = dataset->target_elements * batch->samples, counted = 0;
+	uint64_t labels = dataset->size[batch->size].target_elements * batch->samples, counted = 0;
 	const int32_t *label = batch->target, ignored = session->config.network.ignore_index;
 	bool values = !dataset->labels && !dataset->tokens;
 	if (values || ignored < 0)
@@ -57,16 +57,16 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 	return counted;
 }
 
-static enum tarn_status run_program(struct tarn_session *session, bool train, uint32_t samples)
+static enum tarn_status run_program(struct tarn_session *session, bool train, const struct batch *batch)
 {
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
 		const struct program *program = &session->plan.program[i];
 		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
-		if (trains == train && program->batch == samples)
+		if (trains == train && program->batch == batch->samples && program->shape == batch->size)
 			return exec_run(&session->executor, i);
 	}
-	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u",
-			 train ? "training" : "evaluation", samples);
+	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u samples of shape %u",
+			 train ? "training" : "evaluation", batch->samples, batch->size);
 }
 
 /* *value = the metric, or NaN when the network does not have it. */
@@ -129,7 +129,7 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	if (!st)
 		st = write_scalars(session, &metrics.learning_rate);
 	if (!st)
-		st = run_program(session, true, batch.samples);
+		st = run_program(session, true, &batch);
 	if (!st)
 		st = read_metrics(session, labels, &metrics);
 	if (st)
@@ -168,7 +168,7 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 		uint64_t labels = count_labels(session, &session->test, &batch);
 		st = stage_batch(session, &session->test, session->test_feed, &batch);
 		if (!st)
-			st = run_program(session, false, batch.samples);
+			st = run_program(session, false, &batch);
 		if (!st)
 			st = read_metrics(session, labels, &metrics);
 		sum.samples += batch.samples;

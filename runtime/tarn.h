@@ -57,7 +57,8 @@ struct tarn_plan_info {
 	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
-	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
+	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F; the largest of data.shapes */
+	uint32_t shapes, shape[8];           /* data.shapes, the largest first; 0: one shape */
 	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
 	/*
 	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no

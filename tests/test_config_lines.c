@@ -120,6 +120,10 @@ static struct config random_config(struct testing_random *random)
 		c.data.test_inputs = c.data.test_labels = "";
 	c.data.samples += !c.data.samples;
 	c.data.drop_last = c.data.drop_last && c.data.samples >= c.data.batch;
+	/* The largest first, which is the context. */
+	c.data.shapes.count = c.data.context > 1 ? 2 : 0;
+	c.data.shapes.item[0] = c.data.context;
+	c.data.shapes.item[1] = c.data.context / 2;
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
 	if (!*c.train.snapshot)
 		c.train.snapshot_every = 0;

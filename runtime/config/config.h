@@ -107,6 +107,9 @@ struct config {
 		bool synthetic;                     /* data.synthetic: made-up samples stand in for those of `type` */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
+		/* data.shapes: contexts or sides of images of the run, the largest first, which is that of whole
+		 * samples */
+		struct size_list shapes;
 		uint32_t context;    /* data.context: tokens in a sample; 0: samples are values of data.shape */
 		uint32_t token_type; /* data.token_type: enum token_type of the files */
 		uint32_t samples, test_samples; /* of synthetic and hash and of a stand-in; 0 was replaced by the

@@ -260,6 +260,20 @@ static void derive_samples(const struct yaml_node *root, struct config *config)
 		config->data.test_samples = DEFAULT_STAND_IN_TEST_SAMPLES;
 }
 
+/* The largest first. Tokens need not say their context besides. */
+static void derive_shapes(const struct yaml_node *root, struct config *config)
+{
+	struct size_list *shapes = &config->data.shapes;
+	for (uint32_t i = 1; i < shapes->count; i++)
+		for (uint32_t k = i; k > 0 && shapes->item[k - 1] < shapes->item[k]; k--) {
+			uint32_t larger = shapes->item[k];
+			shapes->item[k] = shapes->item[k - 1];
+			shapes->item[k - 1] = larger;
+		}
+	if (shapes->count && config->data.type == DATA_TOKENS && !config_node(root, "data.context"))
+		config->data.context = shapes->item[0];
+}
+
 /* What follows from other keys or from the file's place. */
 static enum tarn_status derive(const struct yaml_node *root, const struct config_source *source,
 			       struct host_arena *arena, struct config *config)
@@ -291,6 +305,7 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
 		config->network.target = TARGET_INPUT;
 	derive_samples(root, config);
+	derive_shapes(root, config);
 	return TARN_OK;
 }
 
@@ -323,6 +338,21 @@ static enum tarn_status check_target(const struct yaml_node *root, const struct 
 	if (!input && config->network.loss == LOSS_LOGISTIC_MIXTURE)
 		return yaml_fail_value(target, "is data, but logistic_mixture is the likelihood of the input; leave it "
 					       "out or write input");
+	return TARN_OK;
+}
+
+static enum tarn_status check_shapes(const struct yaml_node *root, const struct config *config)
+{
+	const struct size_list *shapes = &config->data.shapes;
+	const struct yaml_node *node = config_node(root, "data.shapes");
+	if (shapes->count == 1)
+		return yaml_fail_value(node, "has one shape, %u; give 2 to 8, or leave it out", shapes->item[0]);
+	for (uint32_t i = 1; i < shapes->count; i++)
+		if (shapes->item[i] == shapes->item[i - 1])
+			return yaml_fail_value(node, "has %u twice", shapes->item[i]);
+	if (shapes->count && config->data.context && config->data.context != shapes->item[0])
+		return yaml_fail_value(node, "has %u as its largest, but data.context is %u; they are the same",
+				       shapes->item[0], config->data.context);
 	return TARN_OK;
 }
 
@@ -390,6 +420,8 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 		st = check_target(root, made);
 	if (!st)
 		st = check_data(root, made);
+	if (!st)
+		st = check_shapes(root, made);
 	if (!st)
 		st = check_train(root, made);
 	if (!st)

@@ -155,6 +155,11 @@ const struct config_key config_schema[] = {
 	  .default_text = "[]", .example = "[28, 28, 1]",
 	  .help = "Shape of one sample, [height, width, channels] or [features]. Needed for synthetic and hash; "
 		  "files say it themselves." },
+	{ .path = "data.shapes", .type = CONFIG_SIZE_LIST, AT(data.shapes), .low = 1, .high = 16777216, .unit = "elements",
+	  .default_text = "[]", .example = "[64, 128, 256]",
+	  .help = "Several shapes in one run: contexts of tokens, or sides of square images. Each training batch has one of "
+		  "them, drawn from train.seed, the epoch and its number; of each sample it takes a random piece. The largest "
+		  "is data.context or the side of the images, and evaluation uses it. Empty: whole samples." },
 	{ .path = "data.classes", WHOLE(data.classes, 1, 16777216, "classes"), .default_text = "10", .example = "100",
 	  .help = "Labels are 0 to classes - 1. It is also the width of the last layer of a model family." },
 	{ .path = "data.context", WHOLE(data.context, 0, 16777216, "tokens"), .default_text = "0", .example = "256",

@@ -7,6 +7,9 @@
  */
 #include "data/feed.h"
 
+#include "base/philox.h"
+#include "data/streams.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -59,6 +62,16 @@ static struct place normalise(const struct feed *feed, struct place place)
 	return place;
 }
 
+/* Which size a batch has: whole samples, or with equal chances one of data.shapes. */
+static uint32_t draw_size(const struct feed *feed, struct place place, uint32_t samples)
+{
+	const struct feed_options *options = &feed->options;
+	if (!options->augment || samples < options->batch)
+		return 0;
+	struct philox_block draw = philox(options->seed, STREAM_SHAPE, place.epoch, place.number);
+	return (uint32_t)((uint64_t)draw.word[0] * options->dataset->sizes >> 32);
+}
+
 static void fill(struct feed *feed, struct slot *slot, struct place place)
 {
 	const struct dataset *dataset = feed->options.dataset;
@@ -69,11 +82,12 @@ static void fill(struct feed *feed, struct slot *slot, struct place place)
 	}
 	uint32_t first = place.number * feed->options.batch, count = dataset->samples - first;
 	count = count > feed->options.batch ? feed->options.batch : count;
+	uint32_t size = draw_size(feed, place, count);
+	uint64_t inputs = dataset->size[size].sample_elements, targets = dataset->size[size].target_elements;
 	for (uint32_t i = 0; i < count; i++)
-		dataset_read(dataset, feed->order[first + i], feed->options.augment, place.epoch,
-			     slot->input + i * dataset->sample_elements,
-			     slot->target + i * dataset->target_elements * sizeof(float));
-	slot->batch = (struct batch){ slot->input, slot->target, count, place.epoch, place.number };
+		dataset_read_piece(dataset, feed->order[first + i], size, feed->options.augment, place.epoch,
+				   slot->input + i * inputs, slot->target + i * targets * sizeof(float));
+	slot->batch = (struct batch){ slot->input, slot->target, count, place.epoch, place.number, size };
 }
 
 /* Sleeps until there is something to do. With the lock held. */
