@@ -39,6 +39,9 @@ static enum tarn_status stage_batch(struct tarn_session *session, const struct d
 	enum tarn_status st = exec_write(&session->executor, "staging/input", batch->input, inputs * sizeof(float));
 	if (!st && targets) /* labels are i32, other targets f32: four bytes either way */
 		st = exec_write(&session->executor, "staging/target", batch->target, targets * sizeof(float));
+	for (uint32_t k = 0; k < dataset->shape.arrays && !st; k++)
+		st = exec_write(&session->executor, session->slot[k], batch->array[k],
+				dataset->array_elements[k] * batch->samples * sizeof(float));
 	feed_release(feed);
 	return st;
 }
@@ -80,6 +83,23 @@ static enum tarn_status read_metric(struct tarn_session *session, const char *na
 	return st;
 }
 
+/* The parts of the loss; `labels`: those of the last layer that count. */
+static enum tarn_status read_parts(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
+{
+	enum tarn_status st = TARN_OK;
+	metrics->parts = session->losses;
+	for (uint32_t i = 0; i < session->losses && !st; i++) {
+		const struct session_loss *loss = &session->loss[i];
+		double correct = (double)NAN, counted = (double)(i ? loss->labels * metrics->samples : labels);
+		st = read_metric(session, loss->loss, &metrics->part[i].loss);
+		if (!st && loss->correct)
+			st = read_metric(session, loss->correct, &correct);
+		metrics->part[i].name = loss->name;
+		metrics->part[i].accuracy = correct / counted;
+	}
+	return st;
+}
+
 static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
 {
 	double correct;
@@ -90,7 +110,7 @@ static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labe
 		st = read_metric(session, "metric/gradient_norm", &metrics->gradient_norm);
 	if (!st)
 		metrics->accuracy = correct / (double)labels;
-	return st;
+	return st ? st : read_parts(session, labels, metrics);
 }
 
 static void advance(struct tarn_session *session, const struct batch *batch, struct tarn_metrics *metrics)
@@ -146,6 +166,17 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	return TARN_OK;
 }
 
+/* Each sample has as many labels as any other, so that means over batches are weighted by samples. */
+static void add_parts(struct tarn_evaluation *sum, const struct tarn_metrics *metrics)
+{
+	sum->parts = metrics->parts;
+	for (uint32_t i = 0; i < metrics->parts; i++) {
+		sum->part[i].name = metrics->part[i].name;
+		sum->part[i].loss += metrics->part[i].loss * metrics->samples;
+		sum->part[i].accuracy += metrics->part[i].accuracy * metrics->samples;
+	}
+}
+
 enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *out)
 {
 	struct tarn_evaluation sum = { 0 };
@@ -173,6 +204,7 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 			st = read_metrics(session, labels, &metrics);
 		sum.samples += batch.samples;
 		counted += labels;
+		add_parts(&sum, &metrics);
 		if (labels) { /* a batch that is ignored whole has no mean */
 			sum.loss += metrics.loss * (double)labels;
 			sum.accuracy += metrics.accuracy * (double)labels;
@@ -183,6 +215,10 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 	}
 	if (st)
 		return st;
+	for (uint32_t i = 0; i < sum.parts; i++) {
+		sum.part[i].loss /= (double)sum.samples;
+		sum.part[i].accuracy /= (double)sum.samples;
+	}
 	sum.loss /= (double)counted;
 	sum.accuracy /= (double)counted;
 	*out = sum;

@@ -77,13 +77,22 @@ struct tarn_plan_info {
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
 
+/* With network.losses: one of the losses whose weighted sum is the loss of a step or of an evaluation. */
+#define TARN_MAX_LOSSES 17u
+struct tarn_loss {
+	const char *name;      /* "network" for that of the last layer; borrowed from the session */
+	double loss, accuracy; /* without its weight; accuracy NaN where it has no labels */
+};
+
 struct tarn_metrics {
-	uint64_t step;                       /* steps done, this one included */
-	uint32_t epoch;                      /* from 0 */
-	uint32_t batch, batches;             /* in the epoch: done, and how many it has */
-	uint32_t samples;                    /* of this step */
-	double loss;                         /* mean over the samples of this step; NaN on the null driver */
-	double accuracy;                     /* of this step; NaN where the loss has no labels */
+	uint64_t step;           /* steps done, this one included */
+	uint32_t epoch;          /* from 0 */
+	uint32_t batch, batches; /* in the epoch: done, and how many it has */
+	uint32_t samples;        /* of this step */
+	double loss;             /* mean over the samples of this step; NaN on the null driver */
+	double accuracy;         /* of this step; NaN where the loss has no labels */
+	struct tarn_loss part[TARN_MAX_LOSSES];
+	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
 	bool epoch_end;                      /* this step was the last of its epoch */
@@ -93,6 +102,8 @@ struct tarn_metrics {
 struct tarn_evaluation {
 	uint32_t samples;
 	double loss, accuracy; /* accuracy NaN where the loss has no labels */
+	struct tarn_loss part[TARN_MAX_LOSSES];
+	uint32_t parts;
 };
 
 TARN_API enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_session **session);

@@ -99,7 +99,9 @@ START_TEST(test_examples)
 	const struct config_key *key = &config_schema[_i];
 	const char *companions = "memory.recompute=manual memory.keep=a data.std=1 data.mean=1 data.type=hash "
 				 "optimizer.type=adam optimizer.schedule.type=step train.snapshot=f";
-	if (!strcmp(key->path, "layers") || !strcmp(key->path, "model"))
+	if (strstr(key->path, "arrays"))
+		companions = "data.type=npy data.arrays=[a,b] data.train_arrays=[c,d] data.test_arrays=[e,f]";
+	if (!strcmp(key->path, "network.losses") || !strcmp(key->path, "layers") || !strcmp(key->path, "model"))
 		return;
 	const char *override[16];
 	uint32_t count = 0;

@@ -124,6 +124,12 @@ static struct config random_config(struct testing_random *random)
 	c.data.shapes.count = c.data.context > 1 ? 2 : 0;
 	c.data.shapes.item[0] = c.data.context;
 	c.data.shapes.item[1] = c.data.context / 2;
+	/* A file for each name, and nothing that would cut or replace the inputs alone. */
+	static const char *const names[] = { "meta", "age-2", "Z_.9" };
+	c.data.arrays.count = c.data.train_arrays.count = c.data.shapes.count || c.data.synthetic ? 0 : 3;
+	c.data.test_arrays.count = *c.data.test_inputs ? c.data.arrays.count : 0;
+	for (uint32_t i = 0; i < 3; i++)
+		c.data.arrays.item[i] = c.data.train_arrays.item[i] = c.data.test_arrays.item[i] = names[i];
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
 	if (!*c.train.snapshot)
 		c.train.snapshot_every = 0;

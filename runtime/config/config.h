@@ -58,6 +58,8 @@ enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
+/* Most names in data.arrays. */
+#define CONFIG_MAX_ARRAYS 8u
 
 struct text_list {
 	const char *item[CONFIG_MAX_LIST];
@@ -102,6 +104,7 @@ struct config {
 		uint32_t type;         /* enum data_type */
 		const char *directory; /* already joined to the config file's directory unless absolute */
 		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it; of npz: arrays */
+		struct text_list arrays, train_arrays, test_arrays; /* names of further arrays, and their files */
 		const char *archive, *test_archive; /* of npz: files; test_archive "": both splits are in archive */
 		uint32_t label_set;                 /* data.label_set: enum label_set, of cifar100 */
 		bool synthetic;                     /* data.synthetic: made-up samples stand in for those of `type` */
@@ -127,7 +130,8 @@ struct config {
 		uint32_t target;   /* enum target_kind; logistic_mixture: always the input */
 		bool chunked_loss; /* the last dense layer is part of the loss */
 		double label_smoothing;
-		int32_t ignore_index; /* label of rows that do not count; -1: none */
+		const struct yaml_node *losses; /* network.losses: beside `loss`; NULL: none, or a plan that has them */
+		int32_t ignore_index;           /* label of rows that do not count; -1: none */
 	} network;
 
 	struct {

@@ -27,6 +27,7 @@ static const struct unused_rule {
 	{ "data.train_labels", "data.type", ARRAYS },
 	{ "data.test_inputs", "data.type", ARRAYS | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
 	{ "data.test_labels", "data.type", ARRAYS },
+	{ "data.arrays", "data.type", BIT(DATA_NPY) | BIT(DATA_NPZ) },
 	{ "data.archive", "data.type", BIT(DATA_NPZ) },
 	{ "data.test_archive", "data.type", BIT(DATA_NPZ) },
 	{ "data.label_set", "data.type", BIT(DATA_CIFAR100) },

@@ -384,6 +384,50 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 	return TARN_OK;
 }
 
+/* Layers and losses call the arrays by these names, beside those of the network itself. */
+static enum tarn_status check_array_name(const struct yaml_node *root, const struct text_list *names, uint32_t number)
+{
+	static const char *const taken[] = { "input", "target", "loss", "correct", "scalars" };
+	const struct yaml_node *node = config_node(root, "data.arrays");
+	const char *name = names->item[number];
+	if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != strlen(name))
+		return yaml_fail_value(node, "a name has letters, digits, _, - and ., not %s", name);
+	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+		if (!strcmp(name, taken[i]))
+			return yaml_fail_value(node, "the name %s is used by the network itself", name);
+	for (uint32_t i = 0; i < number; i++)
+		if (!strcmp(name, names->item[i]))
+			return yaml_fail_value(node, "has %s twice", name);
+	return TARN_OK;
+}
+
+/* As many files as names; nothing that would cut or make up the inputs alone. */
+static enum tarn_status check_arrays(const struct yaml_node *root, const struct config *config)
+{
+	const uint32_t count = config->data.arrays.count, train = config->data.train_arrays.count,
+		       test = config->data.test_arrays.count, wanted = config->data.test_inputs[0] ? count : 0;
+	if (count > CONFIG_MAX_ARRAYS)
+		return yaml_fail_value(config_node(root, "data.arrays"), "has %u names, at most %u are possible", count,
+				       CONFIG_MAX_ARRAYS);
+	if (train != count)
+		return yaml_fail_value(config_node(root, train ? "data.train_arrays" : "data.arrays"),
+				       "data.arrays has %u names, data.train_arrays %u; give a file for each", count,
+				       train);
+	if (test != wanted)
+		return yaml_fail_value(
+			config_node(root, test ? "data.test_arrays" : "data.arrays"),
+			"data.test_arrays has %u files; %u are needed, one for each of data.arrays where there "
+			"is a test set",
+			test, wanted);
+	if (count && (config->data.shapes.count || config->data.synthetic))
+		return yaml_fail_value(config_node(root, "data.arrays"), "cannot stand beside data.%s",
+				       config->data.synthetic ? "synthetic" : "shapes");
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = check_array_name(root, &config->data.arrays, i);
+	return st;
+}
+
 static enum tarn_status check_train(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *nesterov = config_node(root, "optimizer.nesterov");
@@ -422,6 +466,8 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 		st = check_data(root, made);
 	if (!st)
 		st = check_shapes(root, made);
+	if (!st)
+		st = check_arrays(root, made);
 	if (!st)
 		st = check_train(root, made);
 	if (!st)

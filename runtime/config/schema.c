@@ -145,6 +145,16 @@ const struct config_key config_schema[] = {
 	{ .path = "data.test_labels", TEXT(data.test_labels, 0), .default_text = "t10k-labels-idx1-ubyte.gz",
 	  .example = "test-labels.npy",
 	  .help = "Their labels; \"\" for none. Defaults: test_labels.npy with data.type: npy, the array test_labels with npz." },
+	{ .path = "data.arrays", .type = CONFIG_TEXT_LIST, AT(data.arrays), .low = 1, .high = 64, .unit = "names",
+	  .default_text = "[]", .example = "[meta, age]",
+	  .help = "npy and npz: further arrays with a row a sample, by the names that layers and losses call them. Floats are "
+		  "values as they are, integers are labels or ids." },
+	{ .path = "data.train_arrays", .type = CONFIG_TEXT_LIST, AT(data.train_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta.npy, age.npy]",
+	  .help = "Their files, or arrays in the archive, for training: one for each of data.arrays." },
+	{ .path = "data.test_arrays", .type = CONFIG_TEXT_LIST, AT(data.test_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta_test.npy, age_test.npy]",
+	  .help = "The same for the test set, where there is one." },
 	{ .path = "data.archive", TEXT(data.archive, 1), .default_text = "data.npz", .example = "mnist.npz",
 	  .help = "npz: the file with the arrays that data.train_inputs and the keys beside it name." },
 	{ .path = "data.test_archive", TEXT(data.test_archive, 0), .default_text = "", .example = "test.npz",
@@ -201,6 +211,10 @@ const struct config_key config_schema[] = {
 	{ .path = "network.target", CHOICE(network.target, targets), .default_text = "data", .example = "data",
 	  .help = "What the result is compared with. data: the labels or values of the data; input: the input itself, as in "
 		  "an autoencoder; the data then need no labels. Always input with logistic_mixture." },
+	{ .path = "network.losses", .type = CONFIG_NODE, AT(network.losses), .unit = "list of maps", .default_text = NULL,
+	  .example = "[{type: mean_squared_error, input: age_head, labels: age, weight: 0.1}]",
+	  .help = "Losses beside network.loss, which is that of the last layer: of which layer, against which of data.arrays, and "
+		  "how much it weighs (1). The sum is minimised and each is reported, under its name or that of its layer." },
 	{ .path = "network.chunked_loss", BOOL(network.chunked_loss), .default_text = "false", .example = "true",
 	  .help = "Cross-entropy together with the last dense layer, in pieces, so that the logits of a large vocabulary "
 		  "never exist whole. The accuracy is then not counted." },

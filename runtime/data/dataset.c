@@ -77,6 +77,21 @@ static enum tarn_status check_splits(const struct sample_shape *train, const str
 	return TARN_OK;
 }
 
+static enum tarn_status check_arrays(const struct sample_shape *train, const struct sample_shape *test)
+{
+	char a[SHAPE_TEXT], b[SHAPE_TEXT];
+	for (uint32_t k = 0; k < train->arrays; k++) {
+		const struct sample_array *x = &train->array[k], *y = &test->array[k];
+		if (x->integer != y->integer || !same_dimensions(x->dim, x->rank, y->dim, y->rank))
+			return tarn_fail(TARN_EDATA,
+					 "data.arrays: a sample of %s has %s %s to train on but %s %s in the test set",
+					 x->name, x->integer ? "integers" : "floats",
+					 shape_format(x->dim, x->rank, a, sizeof a), y->integer ? "integers" : "floats",
+					 shape_format(y->dim, y->rank, b, sizeof b));
+	}
+	return TARN_OK;
+}
+
 static bool multiply(const uint32_t *dim, uint32_t rank, uint64_t *product)
 {
 	*product = 1;
@@ -174,6 +189,8 @@ enum tarn_status dataset_describe(const struct config *config, struct host_arena
 	host_arena_release(arena, mark);
 	if (!st && n_test)
 		st = check_splits(&train, &test);
+	if (!st && n_test)
+		st = check_arrays(&train, &test);
 	if (!st)
 		st = check_samples(config, &train, n_train, n_test);
 	if (st)
@@ -313,6 +330,8 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->sample_elements = elements_of(shape.dim, shape.rank);
 	dataset->target_elements = count_targets(config, &shape);
 	list_sizes(dataset);
+	for (uint32_t k = 0; k < shape.arrays; k++)
+		dataset->array_elements[k] = elements_of(shape.array[k].dim, shape.array[k].rank);
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;

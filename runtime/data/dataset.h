@@ -46,6 +46,8 @@ struct dataset {
 	uint32_t token_bytes;  /* 1, 2 or 4 */
 	const int32_t *labels; /* NULL for float targets, and where the next token is the label */
 	const float *targets;
+	const void *array[CONFIG_MAX_ARRAYS]; /* data.arrays: i32 or f32, of all samples */
+	uint64_t array_elements[CONFIG_MAX_ARRAYS];
 	uint32_t channels;                           /* last dimension of a sample */
 	struct dataset_size size[DATASET_MAX_SIZES]; /* size[0]: of whole samples */
 	uint32_t sizes;                              /* at least 1 */

@@ -19,6 +19,7 @@
 struct slot {
 	float *input;
 	uint8_t *target;
+	uint8_t *array[CONFIG_MAX_ARRAYS];
 	struct batch batch;
 };
 
@@ -72,6 +73,18 @@ static uint32_t draw_size(const struct feed *feed, struct place place, uint32_t 
 	return (uint32_t)((uint64_t)draw.word[0] * options->dataset->sizes >> 32);
 }
 
+static void fill_arrays(const struct feed *feed, struct slot *slot, const uint32_t *sample, uint32_t count)
+{
+	const struct dataset *dataset = feed->options.dataset;
+	for (uint32_t k = 0; k < dataset->shape.arrays; k++) {
+		size_t bytes = dataset->array_elements[k] * sizeof(float);
+		for (uint32_t i = 0; i < count; i++)
+			memcpy(slot->array[k] + i * bytes, (const uint8_t *)dataset->array[k] + sample[i] * bytes,
+			       bytes);
+		slot->batch.array[k] = slot->array[k];
+	}
+}
+
 static void fill(struct feed *feed, struct slot *slot, struct place place)
 {
 	const struct dataset *dataset = feed->options.dataset;
@@ -87,7 +100,13 @@ static void fill(struct feed *feed, struct slot *slot, struct place place)
 	for (uint32_t i = 0; i < count; i++)
 		dataset_read_piece(dataset, feed->order[first + i], size, feed->options.augment, place.epoch,
 				   slot->input + i * inputs, slot->target + i * targets * sizeof(float));
-	slot->batch = (struct batch){ slot->input, slot->target, count, place.epoch, place.number, size };
+	slot->batch = (struct batch){ .input = slot->input,
+				      .target = slot->target,
+				      .samples = count,
+				      .epoch = place.epoch,
+				      .number = place.number,
+				      .size = size };
+	fill_arrays(feed, slot, feed->order + first, count);
 }
 
 /* Sleeps until there is something to do. With the lock held. */
@@ -154,6 +173,13 @@ static enum tarn_status allocate(struct feed *feed, struct host_arena *arena)
 		feed->slot[i].target = host_arena_alloc(arena, targets, sizeof(float));
 		if (!feed->slot[i].input || !feed->slot[i].target)
 			return TARN_ENOMEM;
+		for (uint32_t k = 0; k < dataset->shape.arrays; k++) {
+			/* All samples are in memory already, so the size of a batch of them is a number. */
+			uint64_t elements = batch * dataset->array_elements[k];
+			feed->slot[i].array[k] = host_arena_alloc(arena, elements, sizeof(float));
+			if (!feed->slot[i].array[k])
+				return TARN_ENOMEM;
+		}
 	}
 	feed->order = HOST_ARRAY(arena, dataset->samples, uint32_t);
 	return feed->order ? TARN_OK : TARN_ENOMEM;

@@ -28,9 +28,10 @@ struct feed_options {
 struct batch {
 	const float *input; /* [samples * dataset->size[size].sample_elements] */
 	const void *target;
-	uint32_t samples;       /* < batch only at the end of an epoch; 0: no more */
-	uint32_t epoch, number; /* both from 0 */
-	uint32_t size;          /* number in dataset->size */
+	const void *array[CONFIG_MAX_ARRAYS]; /* data.arrays: [samples * array_elements] of four bytes each */
+	uint32_t samples;                     /* < batch only at the end of an epoch; 0: no more */
+	uint32_t epoch, number;               /* both from 0 */
+	uint32_t size;                        /* number in dataset->size */
 };
 
 enum tarn_status feed_open(const struct feed_options *options, struct host_arena *arena, struct feed **feed);

@@ -287,6 +287,53 @@ static enum tarn_status read_header(const struct array_file *file, struct array_
 	return st;
 }
 
+/* ---- data.arrays ---- */
+
+static enum tarn_status find_further(const struct config *config, enum data_split split, uint32_t number,
+				     struct host_arena *arena, struct array_file *file)
+{
+	bool train = split == SPLIT_TRAIN;
+	const struct text_list *list = train ? &config->data.train_arrays : &config->data.test_arrays;
+	return find_array(config, split, train ? "train_arrays" : "test_arrays", list->item[number], arena, file);
+}
+
+static enum tarn_status further_shape(const char *path, const struct array_header *header, uint32_t samples,
+				      struct sample_array *array)
+{
+	if (header->type == ARRAY_OTHER)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "%s: dtype %s is not supported: data.arrays are float32 (<f4) or integers; save "
+				 "x.astype('float32')",
+				 path, header->name);
+	if (header->dim[0] != samples)
+		return tarn_fail(TARN_EDATA, "%s holds %u samples but the inputs have %u", path, header->dim[0],
+				 samples);
+	array->integer = header->type != ARRAY_F32;
+	array->rank = header->rank - 1;
+	memcpy(array->dim, header->dim + 1, array->rank * sizeof *array->dim);
+	if (!array->rank && !array->integer)
+		array->dim[array->rank++] = 1;
+	return TARN_OK;
+}
+
+static enum tarn_status describe_arrays(const struct config *config, enum data_split split, struct host_arena *arena,
+					uint32_t samples, struct sample_shape *shape)
+{
+	enum tarn_status st = TARN_OK;
+	shape->arrays = config->data.arrays.count;
+	for (uint32_t k = 0; k < shape->arrays && !st; k++) {
+		struct array_file file;
+		struct array_header header;
+		shape->array[k].name = config->data.arrays.item[k];
+		st = find_further(config, split, k, arena, &file);
+		if (!st)
+			st = read_header(&file, &header);
+		if (!st)
+			st = further_shape(file.name, &header, samples, &shape->array[k]);
+	}
+	return st;
+}
+
 enum tarn_status files_describe(const struct config *config, enum data_split split, struct host_arena *arena,
 				uint32_t *samples, struct sample_shape *shape)
 {
@@ -309,6 +356,8 @@ enum tarn_status files_describe(const struct config *config, enum data_split spl
 			       files.targets.name, targets.dim[0]);
 	if (!st && config->network.loss == LOSS_CROSS_ENTROPY)
 		st = find_classes(config, shape, arena, &shape->classes);
+	if (!st)
+		st = describe_arrays(config, split, arena, inputs.dim[0], shape);
 	if (!st)
 		*samples = inputs.dim[0];
 	return st;
@@ -416,11 +465,50 @@ static enum tarn_status fill_targets(struct dataset *dataset, const struct array
 	return st;
 }
 
+static enum tarn_status read_further(struct dataset *dataset, const struct array_file *file, uint32_t number,
+				     struct host_arena *arena)
+{
+	const struct sample_array *array = &dataset->shape.array[number];
+	uint64_t count = dataset->samples * dataset->array_elements[number];
+	struct data_stream stream;
+	struct array_header header;
+	void *data = NULL;
+	int32_t largest;
+	enum tarn_status st = array_open(&stream, file, &header);
+	if (!st &&
+	    (array->integer != is_label_type(header.type) || header.bytes != count * array_type_bytes(header.type)))
+		st = changed(file->name);
+	if (!st && array->integer) {
+		data = HOST_ARRAY(arena, count, int32_t);
+		/* What the values may be follows from the layer or loss that reads them. */
+		st = data ? read_labels(&stream, &header, INT32_MAX, -1, data, &largest) : TARN_ENOMEM;
+	} else if (!st) {
+		st = read_array(&stream, &header, dataset->array_elements[number], arena, &data);
+	}
+	stream_close(&stream);
+	dataset->array[number] = data;
+	return st;
+}
+
+static enum tarn_status fill_arrays(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t k = 0; k < dataset->shape.arrays && !st; k++) {
+		struct array_file file;
+		st = find_further(dataset->config, split, k, arena, &file);
+		if (!st)
+			st = read_further(dataset, &file, k, arena);
+	}
+	return st;
+}
+
 enum tarn_status files_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
 {
 	struct split_files files;
 	enum tarn_status st = find_files(dataset->config, split, arena, &files);
 	if (!st && files.targets_exist)
 		st = fill_targets(dataset, &files.targets, arena);
-	return st ? st : fill_inputs(dataset, &files.inputs, arena);
+	if (!st)
+		st = fill_inputs(dataset, &files.inputs, arena);
+	return st ? st : fill_arrays(dataset, split, arena);
 }

@@ -3,6 +3,7 @@
 #include "autodiff/autodiff.h"
 #include "autodiff/optimizer.h"
 #include "config/yaml_tree.h"
+#include "graph/build_losses.h"
 #include "graph/layer_list.h"
 #include "graph/microbatch.h"
 #include "graph/simplify.h"
@@ -90,6 +91,25 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 	if (st || own)
 		return st;
 	return graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "target", NULL, &target, 1, &frame->target);
+}
+
+/* In the order of data.arrays. */
+static enum tarn_status add_arrays(struct network *net)
+{
+	const struct sample_shape *sample = net->sample;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < sample->arrays && !st; i++) {
+		const struct sample_array *array = &sample->array[i];
+		const char *name = host_arena_printf(net->graph->arena, "staging/%s", array->name);
+		uint32_t slot;
+		if (!name)
+			return TARN_ENOMEM;
+		st = add_slot(net->graph, name, array->integer ? DTYPE_I32 : DTYPE_F32, array->dim, array->rank, &slot);
+		if (!st)
+			st = graph_add_op(net->graph, OP_INPUT, PHASE_FORWARD, array->name, NULL, &slot, 1,
+					  &net->array[i]);
+	}
+	return st;
 }
 
 static enum tarn_status add_body(struct network *net, const struct sample_shape *sample, uint32_t input,
@@ -215,7 +235,7 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
 				    uint32_t *loss, uint32_t *output)
 {
-	struct network net = { .graph = draft, .config = config, .mode = mode, .trainable = true };
+	struct network net = { .graph = draft, .config = config, .mode = mode, .trainable = true, .sample = sample };
 	struct frame frame = { TENSOR_NONE, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE };
 	enum tarn_status st = graph_init(draft, scratch);
 	if (st)
@@ -227,13 +247,24 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	st = add_frame(draft, config, sample, &frame);
 	if (st)
 		return st;
+	st = add_arrays(&net);
+	if (st)
+		return st;
 	st = add_body(&net, sample, frame.input, scratch, output);
 	if (st)
 		return st;
 	st = check_output(draft, config, sample, &frame, *output);
 	if (st)
 		return st;
-	return add_loss(draft, config, &frame, output, loss);
+	if (!config->network.losses)
+		return add_loss(draft, config, &frame, output, loss);
+	const uint32_t sum = frame.loss_metric;
+	st = add_metric(draft, "metric/loss/network", &frame.loss_metric);
+	if (!st)
+		st = add_loss(draft, config, &frame, output, loss);
+	if (!st)
+		st = losses_add(&net, config->network.losses, loss);
+	return st ? st : record(draft, "record/sum", sum, *loss);
 }
 
 enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
