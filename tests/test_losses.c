@@ -287,6 +287,7 @@ START_TEST(says_what_is_wrong)
 		  HEADS REGRESSION, TARN_EINVAL, "the name input is used by the network itself" },
 		{ "train_inputs: x.npy, train_labels: t1.npy, arrays: [a, a], train_arrays: [t2.npy, t2.npy]",
 		  HEADS REGRESSION, TARN_EINVAL, "has a twice" },
+		{ TWO, HEADS REGRESSION, TARN_EINVAL, "data.arrays: no layer and no loss reads t2" },
 		{ TWO, "layers: [{dense: {name: t2, features: 2}}]\n" REGRESSION, TARN_EINVAL,
 		  "t2 is one of data.arrays" },
 		{ TWO, HEADS "network: {loss: mse, losses: {a: 1}}\n", TARN_EINVAL, "must be a list of losses" },

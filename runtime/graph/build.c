@@ -230,6 +230,22 @@ static enum tarn_status add_loss(struct graph *graph, const struct config *confi
 	return st ? st : record(graph, "record/correct", frame->correct_metric, correct);
 }
 
+/* An array without effect is a mistake. */
+static enum tarn_status check_arrays_read(const struct network *net)
+{
+	const struct graph *graph = net->graph;
+	for (uint32_t i = 0; i < net->sample->arrays; i++) {
+		bool read = false;
+		for (uint32_t op = 0; op < graph->ops && !read; op++)
+			for (uint32_t k = 0; k < graph->op[op].inputs; k++)
+				read |= op_inputs(graph, op)[k] == net->array[i];
+		if (!read)
+			return tarn_fail(TARN_EINVAL, "data.arrays: no layer and no loss reads %s",
+					 net->sample->array[i].name);
+	}
+	return TARN_OK;
+}
+
 /* Everything before the simplification. */
 static enum tarn_status build_draft(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
@@ -256,15 +272,16 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	st = check_output(draft, config, sample, &frame, *output);
 	if (st)
 		return st;
-	if (!config->network.losses)
-		return add_loss(draft, config, &frame, output, loss);
 	const uint32_t sum = frame.loss_metric;
-	st = add_metric(draft, "metric/loss/network", &frame.loss_metric);
+	if (config->network.losses)
+		st = add_metric(draft, "metric/loss/network", &frame.loss_metric);
 	if (!st)
 		st = add_loss(draft, config, &frame, output, loss);
-	if (!st)
+	if (!st && config->network.losses)
 		st = losses_add(&net, config->network.losses, loss);
-	return st ? st : record(draft, "record/sum", sum, *loss);
+	if (!st && config->network.losses)
+		st = record(draft, "record/sum", sum, *loss);
+	return st ? st : check_arrays_read(&net);
 }
 
 enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
