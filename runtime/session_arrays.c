@@ -104,10 +104,15 @@ static void count_labels(struct tarn_session *session)
 			continue;
 		const char *metric = tensor_name(graph, op_inputs(graph, op)[0]);
 		uint32_t counter = graph->tensor[op_inputs(graph, op)[1]].producer;
-		for (uint32_t i = 1; i < session->losses && counter != OP_NONE; i++)
+		/* With train.accumulate the count is a sum of those of the parts. */
+		while (counter != OP_NONE && graph->op[counter].kind != OP_COUNT_CORRECT && graph->op[counter].inputs)
+			counter = graph->tensor[op_inputs(graph, counter)[0]].producer;
+		if (counter == OP_NONE || graph->op[counter].kind != OP_COUNT_CORRECT)
+			continue;
+		const struct tensor *labels = &graph->tensor[op_inputs(graph, counter)[1]];
+		for (uint32_t i = 1; i < session->losses; i++)
 			if (session->loss[i].correct && !strcmp(session->loss[i].correct, metric))
-				session->loss[i].labels =
-					tensor_elements(&graph->tensor[op_inputs(graph, counter)[1]]) / graph->batch;
+				session->loss[i].labels = tensor_elements(labels) / labels->dim[0];
 	}
 }
 

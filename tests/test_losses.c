@@ -232,6 +232,29 @@ START_TEST(each_loss_is_reported)
 }
 END_TEST
 
+/* In parts whose gradients are added a batch has the same losses. */
+START_TEST(parts_of_a_batch_have_the_same_losses)
+{
+	const char *override = "train.accumulate=2";
+	struct tarn_options options = { .config_text = mixed() };
+	struct tarn_session *session;
+	struct tarn_metrics whole, parts;
+	ck_assert_ok(tarn_open(&options, &session));
+	ck_assert_ok(tarn_step(session, &whole));
+	tarn_close(session);
+	options.override = &override;
+	options.overrides = 1;
+	ck_assert_ok(tarn_open(&options, &session));
+	ck_assert_ok(tarn_step(session, &parts));
+	ck_assert_uint_eq(parts.parts, 3);
+	ck_assert_double_eq_tol(parts.loss, whole.loss, 1e-5);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_double_eq_tol(parts.part[i].loss, whole.part[i].loss, 1e-5);
+	ck_assert_double_eq_tol(parts.part[2].accuracy, whole.part[2].accuracy, 1e-6);
+	tarn_close(session);
+}
+END_TEST
+
 START_TEST(budgets_change_no_bit)
 {
 	char plan[300], key[64];
@@ -334,6 +357,7 @@ int main(void)
 	tcase_add_test(cases, two_losses_are_parts_of_one);
 	tcase_add_test(cases, gradients_are_those_of_the_sum);
 	tcase_add_test(cases, each_loss_is_reported);
+	tcase_add_test(cases, parts_of_a_batch_have_the_same_losses);
 	tcase_add_test(cases, budgets_change_no_bit);
 	tcase_add_test(cases, says_what_is_wrong);
 	suite_add_tcase(suite, cases);

@@ -453,7 +453,7 @@ static enum tarn_status fill_targets(struct dataset *dataset, const struct array
 		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
 		dataset->targets = data;
 		if (!st && dataset->config->network.loss == LOSS_BINARY_CROSS_ENTROPY)
-			st = check_unit_range(path, data, dataset->samples * dataset->target_elements);
+			st = check_unit_range(file->name, data, dataset->samples * dataset->target_elements);
 	} else if (!st) {
 		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples * dataset->target_elements, int32_t);
 		st = labels ? read_labels(&stream, &header, dataset->shape.classes,

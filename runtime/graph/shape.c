@@ -111,10 +111,16 @@ enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, 
 	return st;
 }
 
+/* Labels and ids, i32, may be viewed and, for parts of a batch, sliced. */
+static bool moves_labels(const struct shape_call *call)
+{
+	return call->row == op_row(OP_RESHAPE) || call->row == op_row(OP_SLICE);
+}
+
 /* The storage type is one, and `mode` names it or f32 where the results may have either. */
 static enum tarn_status need_storage(const struct shape_call *call)
 {
-	if (!dtype_is_real(call->stored) && call->row != op_row(OP_RESHAPE))
+	if (!dtype_is_real(call->stored) && !moves_labels(call))
 		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
 				  dtype_name(call->stored));
 	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
