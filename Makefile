@@ -213,6 +213,7 @@ src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn)
 san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 lib-y := -lxxhash -lz -lm -lpthread
 lib-$(CONFIG_YAML) += -lyaml
+lib-$(CONFIG_PNG) += -lpng
 lib-$(CONFIG_LOCKDOWN) += -lseccomp
 lib-$(CONFIG_DRIVER_CPU) += -ldnnl
 openmp-$(CONFIG_DRIVER_CPU) := -fopenmp

@@ -52,6 +52,13 @@ enum tarn_status boot_refuse_budget(const struct config *config, struct plan *pl
 					 "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)shortfall->auto_bytes,
 					 bytes_format(shortfall->auto_bytes, other, sizeof other));
+	const struct size_list *shapes = &config->data.shapes;
+	if (shapes->count)
+		used += (size_t)snprintf(ways + used, sizeof ways - used, "; of data.shapes %u needs that much",
+					 shapes->item[shortfall->needed_shape]);
+	if (shapes->count && shortfall->fitting_shape)
+		used += (size_t)snprintf(ways + used, sizeof ways - used, ", %u fits",
+					 shapes->item[shortfall->fitting_shape]);
 	if (batch > 1)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
 	return tarn_fail(

@@ -114,6 +114,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .overhead_bytes = report->overhead_bytes,
 					 .reserve_bytes = report->reserve_bytes,
 					 .device = plan->device ? plan->device : "",
+					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
@@ -124,6 +125,8 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 	uint32_t input = graph_find(graph, "staging/input");
 	for (uint32_t d = 1; input != TENSOR_NONE && d < graph->tensor[input].rank && d <= 5; d++)
 		info->sample_dim[info->sample_rank++] = graph->tensor[input].dim[d];
+	info->shapes = session->config.data.shapes.count;
+	memcpy(info->shape, session->config.data.shapes.item, sizeof info->shape);
 	return TARN_OK;
 }
 

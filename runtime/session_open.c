@@ -220,7 +220,7 @@ static enum tarn_status open_data(struct tarn_session *session)
 			     : dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
 	if (!st)
 		st = check_data(session);
-	return st;
+	return st ? st : session_open_arrays(session);
 }
 
 static void count_steps(struct tarn_session *session)

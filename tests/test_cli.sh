@@ -280,6 +280,24 @@ null_driver() {
 	[ "$(field "$directory/null.json" steps)" = 3 ]
 }
 
+# Never silently: on stderr, in the results; without the key the message names it.
+stand_in() {
+	local net=$directory/cifar.yaml
+	printf '%s\n' "data: {type: cifar10, directory: nowhere, batch: 8}" "layers: [flatten, {dense: 10}]" \
+		"train: {max_steps: 2, threads: 1}" >"$net"
+	! "$tarn" train "$net" 2>"$directory/error" || return 1
+	grep -q "data.synthetic: true" "$directory/error"
+	"$tarn" plan "$net" data.synthetic=true -o "$directory/cifar.plan" >/dev/null
+	"$tarn" train "$net" data.synthetic=true --json >"$directory/cifar.json" 2>"$directory/error"
+	grep -q "the samples are made up" "$directory/error"
+	[ "$(field "$directory/cifar.json" synthetic_data)" = True ]
+	"$tarn" train --plan "$directory/cifar.plan" >"$directory/output" 2>"$directory/error"
+	grep -q "the samples are made up" "$directory/error"
+	grep -q "the samples are made up" "$directory/output"
+	grep -q "made-up samples" "$directory/output"
+	[ "$(field "$directory/train.json" synthetic_data)" = False ]
+}
+
 expect "plan --json has every field" plan_fields
 expect "the layers are listed" layer_summary
 expect "train --json has every field" train_fields
@@ -300,4 +318,5 @@ expect "a broken pipe loses no weights" broken_pipe
 expect "measured costs plan the same numbers" calibration
 expect "help, info and bad arguments" usage
 expect "the null driver plans and runs" null_driver
+expect "a stand-in for data is said, and asked for" stand_in
 finish

@@ -99,6 +99,8 @@ START_TEST(test_examples)
 	const struct config_key *key = &config_schema[_i];
 	const char *companions = "memory.recompute=manual memory.keep=a data.std=1 data.mean=1 data.type=hash "
 				 "optimizer.type=adam optimizer.schedule.type=step train.snapshot=f";
+	if (strstr(key->path, "arrays"))
+		companions = "data.type=npy data.arrays=[a,b] data.train_arrays=[c,d] data.test_arrays=[e,f]";
 	if (key->type == CONFIG_NODE)
 		return;
 	const char *override[16];
@@ -262,6 +264,13 @@ static const struct {
 	  "optimizer.schedule.step_factor: has no effect with optimizer.schedule.type: constant; it belongs to step" },
 	{ "data: {type: hash, directory: x}\n" LAYERS, NULL, "data.directory: has no effect with data.type: hash" },
 	{ "data: {type: idx, samples: 5}\n" LAYERS, NULL, "it belongs to synthetic or hash" },
+	{ "data: {type: cifar10, train_inputs: x}\n" LAYERS, NULL, "has no effect with data.type: cifar10" },
+	{ "data: {type: cifar10, label_set: coarse}\n" LAYERS, NULL, "it belongs to cifar100" },
+	{ "data: {type: npy, archive: x.npz}\n" LAYERS, NULL, "data.archive: has no effect with data.type: npy" },
+	{ "data: {type: hash, synthetic: yes}\n" LAYERS, NULL, "data.synthetic: has no effect with data.type: hash" },
+	{ "data: {type: images, pixel_labels: yes}\n" LAYERS, NULL, "data.pixel_labels: has no effect" },
+	{ "data: {type: images}\nnetwork: {loss: mse}\n" LAYERS, NULL, "samples of data.type: images have labels" },
+	{ "data: {type: npz, test_labels: ''}\n" LAYERS, NULL, "data.test_labels: is empty, but" },
 	{ "data: {type: hash, mean: [0], std: [1]}\n" LAYERS, NULL, "data.mean: has no effect with data.type: hash" },
 	{ "data: {type: npy, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL,
 	  "net.yaml:1:28: data.classes: has no effect with network.loss: mean_squared_error" },

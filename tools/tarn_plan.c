@@ -95,6 +95,8 @@ void print_plan_summary(const struct tarn_session *session)
 	       info.batch);
 	for (uint32_t d = 0; d < info.sample_rank; d++)
 		printf("%s%u", d ? "x" : "", info.sample_dim[d]);
+	for (uint32_t i = 1; i < info.shapes; i++)
+		printf("%s%u", i == 1 ? ", some of size " : i + 1 < info.shapes ? ", " : " and ", info.shape[i]);
 	printf(", %s driver, %u thread%s\n", info.driver, info.threads, info.threads == 1 ? "" : "s");
 	if (info.budget_bytes == UINT64_MAX)
 		printf("  budget      unlimited\n");

@@ -35,7 +35,18 @@ enum strategy {
 	STRATEGY_MIN,         /* least memory */
 	STRATEGIES
 };
-enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH, DATA_TOKENS };
+enum data_type {
+	DATA_IDX,
+	DATA_NPY,
+	DATA_SYNTHETIC,
+	DATA_HASH,
+	DATA_TOKENS,
+	DATA_NPZ,
+	DATA_CIFAR10,
+	DATA_CIFAR100,
+	DATA_IMAGES
+};
+enum label_set { LABELS_FINE, LABELS_COARSE };
 enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY, LOSS_LOGISTIC_MIXTURE };
 /* What the loss compares the network's result with: labels or values of the data, or the input itself. */
@@ -52,6 +63,8 @@ enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
+/* Most names in data.arrays. */
+#define CONFIG_MAX_ARRAYS 8u
 
 struct text_list {
 	const char *item[CONFIG_MAX_LIST];
@@ -95,13 +108,20 @@ struct config {
 	struct {
 		uint32_t type;         /* enum data_type */
 		const char *directory; /* already joined to the config file's directory unless absolute */
-		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
+		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it; of npz: arrays */
+		struct text_list arrays, train_arrays, test_arrays; /* names of further arrays, and their files */
+		const char *archive, *test_archive; /* of npz: files; test_archive "": both splits are in archive */
+		uint32_t label_set;                 /* data.label_set: enum label_set, of cifar100 */
+		bool synthetic;                     /* data.synthetic: made-up samples stand in for those of `type` */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
+		/* data.shapes: contexts or sides of images of the run, the largest first, which is that of whole
+		 * samples */
+		struct size_list shapes;
 		uint32_t context;    /* data.context: tokens in a sample; 0: samples are values of data.shape */
 		uint32_t token_type; /* data.token_type: enum token_type of the files */
-		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch,
-						   synthetic 1024 */
+		uint32_t samples, test_samples; /* of synthetic and hash and of a stand-in; 0 was replaced by the
+						   default: hash batch, else 1024 */
 		bool shuffle, drop_last;
 		bool pixel_labels;          /* data.pixel_labels: a label for each pixel of an image */
 		struct real_list mean, std; /* (x/255 - mean) / std for bytes, one value or one a channel */
@@ -115,7 +135,8 @@ struct config {
 		uint32_t target;   /* enum target_kind; logistic_mixture: always the input */
 		bool chunked_loss; /* the last dense layer is part of the loss */
 		double label_smoothing;
-		int32_t ignore_index; /* label of rows that do not count; -1: none */
+		const struct yaml_node *losses; /* network.losses: beside `loss`; NULL: none, or a plan that has them */
+		int32_t ignore_index;           /* label of rows that do not count; -1: none */
 	} network;
 
 	struct {
@@ -138,10 +159,10 @@ struct config {
 
 	struct {
 		uint32_t epochs;
-		uint32_t accumulate; /* parts of a batch whose gradients are added before the step */
+		uint32_t accumulate;      /* parts of a batch whose gradients are added before the step */
 		uint32_t microbatch_norm; /* enum microbatch_norm: batch statistics of parts */
-		uint64_t max_steps; /* 0: no limit */
-		double ema;         /* decay of the averages of weights; 0: none */
+		uint64_t max_steps;       /* 0: no limit */
+		double ema;               /* decay of the averages of weights; 0: none */
 		uint64_t seed;
 		uint32_t threads;        /* 0: all cores */
 		uint32_t log_every;      /* steps */

@@ -27,7 +27,9 @@ static const char *const strategies[] = {
 };
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
 static const char *const efforts[] = { "fast", "normal", "max" };
-static const char *const data_types[] = { "idx", "npy", "synthetic", "hash", "tokens" };
+static const char *const data_types[] = { "idx", "npy",     "synthetic", "hash",  "tokens",
+					  "npz", "cifar10", "cifar100",  "images" };
+static const char *const label_sets[] = { "fine", "coarse" };
 static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
 static const char *const losses[] = { "cross_entropy", "mean_squared_error", "binary_cross_entropy", "logistic_mixture",
@@ -129,23 +131,53 @@ const struct config_key config_schema[] = {
 	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
 	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "
 		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons; "
-		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them." },
+		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them; npz: NumPy arrays in a zip "
+		  "archive; cifar10, cifar100: the binary version of these files; images: PNG, PPM and PGM files in a "
+		  "folder a class." },
+	{ .path = "data.synthetic", BOOL(data.synthetic), .default_text = "false", .example = "true",
+	  .help = "Made-up samples of the same shape stand in for files that are not there, to try a configuration without "
+		  "its data: data.samples to train on, data.test_samples (256) to evaluate on. It is said at the start and in "
+		  "the results. idx, npy, npz and images need data.shape for it." },
 	{ .path = "data.directory", TEXT(data.directory, 1), .default_text = ".", .example = "../datasets/mnist",
 	  .help = "Where the files lie. In a file it is relative to that file, on the command line to the current directory." },
 	{ .path = "data.train_inputs", TEXT(data.train_inputs, 1), .default_text = "train-images-idx3-ubyte.gz",
-	  .example = "train-images.npy", .help = "Samples to train on. With data.type: npy the default is train_inputs.npy." },
+	  .example = "train-images.npy",
+	  .help = "Samples to train on. Defaults: train_inputs.npy with data.type: npy, the array train_inputs with npz, the "
+		  "folder train with images, train.tokens with tokens." },
 	{ .path = "data.train_labels", TEXT(data.train_labels, 1), .default_text = "train-labels-idx1-ubyte.gz",
-	  .example = "train-labels.npy", .help = "Their labels. With data.type: npy the default is train_labels.npy." },
+	  .example = "train-labels.npy", .help = "Their labels. Defaults: train_labels.npy with data.type: npy, the array train_labels with npz." },
 	{ .path = "data.test_inputs", TEXT(data.test_inputs, 0), .default_text = "t10k-images-idx3-ubyte.gz",
 	  .example = "test-images.npy",
-	  .help = "Samples to evaluate on; \"\" for none. With data.type: npy the default is test_inputs.npy." },
+	  .help = "Samples to evaluate on; \"\" for none. Defaults: test_inputs.npy with data.type: npy, the array test_inputs "
+		  "with npz, the folder test with images, none with tokens." },
 	{ .path = "data.test_labels", TEXT(data.test_labels, 0), .default_text = "t10k-labels-idx1-ubyte.gz",
 	  .example = "test-labels.npy",
-	  .help = "Their labels; \"\" for none. With data.type: npy the default is test_labels.npy." },
+	  .help = "Their labels; \"\" for none. Defaults: test_labels.npy with data.type: npy, the array test_labels with npz." },
+	{ .path = "data.arrays", .type = CONFIG_TEXT_LIST, AT(data.arrays), .low = 1, .high = 64, .unit = "names",
+	  .default_text = "[]", .example = "[meta, age]",
+	  .help = "npy and npz: further arrays with a row a sample, by the names that layers and losses call them. Floats are "
+		  "values as they are, integers are labels or ids." },
+	{ .path = "data.train_arrays", .type = CONFIG_TEXT_LIST, AT(data.train_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta.npy, age.npy]",
+	  .help = "Their files, or arrays in the archive, for training: one for each of data.arrays." },
+	{ .path = "data.test_arrays", .type = CONFIG_TEXT_LIST, AT(data.test_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta_test.npy, age_test.npy]",
+	  .help = "The same for the test set, where there is one." },
+	{ .path = "data.archive", TEXT(data.archive, 1), .default_text = "data.npz", .example = "mnist.npz",
+	  .help = "npz: the file with the arrays that data.train_inputs and the keys beside it name." },
+	{ .path = "data.test_archive", TEXT(data.test_archive, 0), .default_text = "", .example = "test.npz",
+	  .help = "npz: the file with the arrays of the test set. Empty: they are in data.archive too." },
+	{ .path = "data.label_set", CHOICE(data.label_set, label_sets), .default_text = "fine", .example = "coarse",
+	  .help = "cifar100: which of its two labels an image has, that of 100 fine classes or that of 20 coarse ones." },
 	{ .path = "data.shape", .type = CONFIG_SIZE_LIST, AT(data.shape), .low = 1, .high = 16777216, .unit = "elements",
 	  .default_text = "[]", .example = "[28, 28, 1]",
 	  .help = "Shape of one sample, [height, width, channels] or [features]. Needed for synthetic and hash; "
 		  "files say it themselves." },
+	{ .path = "data.shapes", .type = CONFIG_SIZE_LIST, AT(data.shapes), .low = 1, .high = 16777216, .unit = "elements",
+	  .default_text = "[]", .example = "[64, 128, 256]",
+	  .help = "Several shapes in one run: contexts of tokens, or sides of square images. Each training batch has one of "
+		  "them, drawn from train.seed, the epoch and its number; of each sample it takes a random piece. The largest "
+		  "is data.context or the side of the images, and evaluation uses it. Empty: whole samples." },
 	{ .path = "data.classes", WHOLE(data.classes, 1, 16777216, "classes"), .default_text = "10", .example = "100",
 	  .help = "Labels are 0 to classes - 1. It is also the width of the last layer of a model family." },
 	{ .path = "data.context", WHOLE(data.context, 0, 16777216, "tokens"), .default_text = "0", .example = "256",
@@ -156,9 +188,9 @@ const struct config_key config_schema[] = {
 	{ .path = "data.batch", WHOLE(data.batch, 1, 16777216, "samples"), .default_text = "128", .example = "64",
 	  .help = "Samples in one training step." },
 	{ .path = "data.samples", WHOLE(data.samples, 0, UINT32_LIMIT, "samples"), .default_text = "0", .example = "4096",
-	  .help = "Training samples of synthetic and hash. 0: one batch for hash, 1024 for synthetic." },
+	  .help = "Training samples of synthetic and hash, and with data.synthetic. 0: one batch for hash, else 1024." },
 	{ .path = "data.test_samples", WHOLE(data.test_samples, 0, UINT32_LIMIT, "samples"), .default_text = "0",
-	  .example = "512", .help = "Samples of the test set of synthetic and hash. 0: no test set." },
+	  .example = "512", .help = "Samples of the test set of synthetic and hash, and with data.synthetic. 0: no test set." },
 	{ .path = "data.shuffle", BOOL(data.shuffle), .default_text = "true", .example = "false",
 	  .help = "A new order of the samples in each epoch, a function of train.seed and the epoch." },
 	{ .path = "data.pixel_labels", BOOL(data.pixel_labels), .default_text = "false", .example = "true",
@@ -168,7 +200,7 @@ const struct config_key config_schema[] = {
 	{ .path = "data.mean", .type = CONFIG_REAL_LIST, AT(data.mean), .low = -REAL_LIMIT, .high = REAL_LIMIT,
 	  .unit = "numbers", .default_text = "[]", .example = "[0.1307]",
 	  .help = "Subtracted from each sample, after bytes were divided by 255: one value, or one a channel. Needs data.std. "
-		  "Only with idx and npy." },
+		  "Not with synthetic and hash." },
 	{ .path = "data.std", .type = CONFIG_REAL_LIST, AT(data.std), .low = 1e-30, .high = REAL_LIMIT, .unit = "numbers",
 	  .default_text = "[]", .example = "[0.3081]", .help = "Divides each sample after the mean. As many values as data.mean." },
 	{ .path = "data.augment.shift", WHOLE(data.shift, 0, 1024, "pixels"), .default_text = "0", .example = "4",
@@ -187,6 +219,10 @@ const struct config_key config_schema[] = {
 	{ .path = "network.target", CHOICE(network.target, targets), .default_text = "data", .example = "data",
 	  .help = "What the result is compared with. data: the labels or values of the data; input: the input itself, as in "
 		  "an autoencoder; the data then need no labels. Always input with logistic_mixture." },
+	{ .path = "network.losses", .type = CONFIG_NODE, AT(network.losses), .unit = "list of maps", .default_text = NULL,
+	  .example = "[{type: mean_squared_error, input: age_head, labels: age, weight: 0.1}]",
+	  .help = "Losses beside network.loss, which is that of the last layer: of which layer, against which of data.arrays, and "
+		  "how much it weighs (1). The sum is minimised and each is reported, under its name or that of its layer." },
 	{ .path = "network.chunked_loss", BOOL(network.chunked_loss), .default_text = "false", .example = "true",
 	  .help = "Cross-entropy together with the last dense layer, in pieces, so that the logits of a large vocabulary "
 		  "never exist whole. The accuracy is then not counted." },
