@@ -179,7 +179,7 @@ static const struct {
 	{ "workspace_limit: 512\n" SMALLEST, NULL, "did you mean \"memory.workspace_cap\"?" },
 	{ "optimizer: {schedule: {tpye: cosine}}\n" SMALLEST, NULL, "did you mean \"optimizer.schedule.type\"?" },
 	{ "zebra: 1\n" SMALLEST, NULL, "unknown key \"zebra\"; the top level has name, device, memory, data" },
-	{ "train: {zebra: 1}\n" SMALLEST, NULL, "unknown key \"train.zebra\"; train: has epochs, max_steps, seed" },
+	{ "train: {zebra: 1}\n" SMALLEST, NULL, "unknown key \"train.zebra\"; train: has epochs, max_steps, accumulate" },
 	{ "memory.budget: 1 GiB\n" SMALLEST, NULL, "unknown key \"memory.budget\"; write one map inside the other" },
 	{ SMALLEST, "optimiser.type=sgd", "command line: unknown key \"optimiser\"; did you mean \"optimizer\"?" },
 	{ SMALLEST, "memory.bugdet=1", "command line: unknown key \"memory.bugdet\"; did you mean \"memory.budget\"?" },
