@@ -328,6 +328,125 @@ START_TEST(running_statistics_follow_the_parts)
 }
 END_TEST
 
+/* ---- memory.microbatches: auto ---- */
+
+/* The fastest of the plans with 1, 2, 4 and 8 parts that fit, at several budgets; its run is the run with that number.
+ */
+START_TEST(auto_takes_the_fastest_plan_that_fits)
+{
+	static const char *const parts[] = { "train.accumulate=1", "train.accumulate=2", "train.accumulate=4",
+					     "train.accumulate=8" };
+	struct training training = { .text = norms, .steps = training_steps(2) };
+	struct training_result result, chosen;
+	training.override[0] = parts[0];
+	ck_assert_ok(training_plan(&training, &result));
+	const uint64_t least = result.info.min_budget_bytes, most = result.info.none_peak_bytes;
+	training.override[0] = parts[2];
+	ck_assert_ok(training_plan(&training, &result));
+	ck_assert_uint_lt(result.info.min_budget_bytes, least);
+	const char *budget =
+		training_budget(_i == 3 ? result.info.min_budget_bytes : least + (most - least) * (uint64_t)_i / 2);
+	uint64_t best = UINT64_MAX;
+	uint32_t number = 0;
+	for (size_t i = 0; i < 4; i++) {
+		training.override[0] = parts[i];
+		training.override[1] = budget;
+		enum tarn_status st = training_plan(&training, &result);
+		ck_assert(st == TARN_OK || st == TARN_EBUDGET);
+		if (st || result.info.step_ns >= best)
+			continue;
+		best = result.info.step_ns;
+		number = result.info.microbatches;
+	}
+	ck_assert_uint_ne(number, 0);
+	training.override[0] = "memory.microbatches=auto";
+	ck_assert_ok(training_run(&training, &chosen));
+	ck_assert_uint_eq(chosen.info.step_ns, best);
+	ck_assert_uint_eq(chosen.info.microbatches, number);
+	ck_assert(chosen.info.microbatches_chosen);
+	ck_assert(_i != 3 || number > 1);
+	char given[32];
+	snprintf(given, sizeof given, "train.accumulate=%u", number);
+	training.override[0] = given;
+	ck_assert_ok(training_run(&training, &result));
+	ck_assert_uint_eq(chosen.hash, result.hash);
+	ck_assert(!result.info.microbatches_chosen);
+}
+END_TEST
+
+/* A plan file holds the choice. */
+START_TEST(a_saved_plan_keeps_the_choice)
+{
+	char path[512];
+	snprintf(path, sizeof path, "%s/auto.plan", testing_directory());
+	struct training training = { .text = norms, .override = { "train.accumulate=4" }, .steps = training_steps(2) };
+	struct training_result result, loaded;
+	ck_assert_ok(training_plan(&training, &result));
+	training.override[0] = "memory.microbatches=auto";
+	training.override[1] = training_budget(result.info.min_budget_bytes);
+	ck_assert_ok(training_run(&training, &result));
+	ck_assert_uint_gt(result.info.microbatches, 1);
+	const char *override[] = { training.override[0], training.override[1] };
+	struct tarn_options options = { .config_text = norms, .override = override, .overrides = 2, .plan_only = true };
+	struct tarn_session *session;
+	ck_assert_ok(tarn_open(&options, &session));
+	ck_assert_ok(tarn_plan_save(session, path));
+	tarn_close(session);
+	struct training from_plan = { .plan = path, .steps = training.steps };
+	ck_assert_ok(training_run(&from_plan, &loaded));
+	ck_assert_uint_eq(loaded.hash, result.hash);
+	ck_assert_uint_eq(loaded.info.microbatches, result.info.microbatches);
+	from_plan.override[0] = "train.accumulate=2";
+	ck_assert_fails(training_run(&from_plan, &loaded), TARN_EINVAL, "is part of the plan");
+}
+END_TEST
+
+/* Below every number of parts the sentence names the least of all. */
+START_TEST(auto_names_the_smallest_budget_of_all)
+{
+	struct training training = { .text = norms, .override = { "memory.microbatches=auto", "memory.budget=1 KiB" } };
+	struct training_result result;
+	ck_assert_fails(training_plan(&training, &result), TARN_EBUDGET, "too small");
+	const char *at = strstr(tarn_error(), "recompute: auto is ");
+	ck_assert_msg(at != NULL, "%s", tarn_error());
+	uint64_t least = strtoull(at + strlen("recompute: auto is "), NULL, 10);
+	training.override[1] = training_budget(least);
+	ck_assert_ok(training_plan(&training, &result));
+	training.override[0] = "train.accumulate=1";
+	ck_assert_fails(training_plan(&training, &result), TARN_EBUDGET, "too small");
+}
+END_TEST
+
+START_TEST(auto_is_refused_where_it_would_change_the_network)
+{
+	struct training training = { .text = training_convbn, .override = { "memory.microbatches=auto" } };
+	struct training_result result;
+	ck_assert_fails(training_plan(&training, &result), TARN_EINVAL,
+			"memory.microbatches is auto, but the batch norm");
+	training.override[1] = "train.microbatch_norm=allow";
+	ck_assert_ok(training_plan(&training, &result));
+	training.override[1] = "train.accumulate=2";
+	ck_assert_fails(training_plan(&training, &result), TARN_EINVAL,
+			"train.accumulate is 2, but memory.microbatches is auto");
+}
+END_TEST
+
+/* With memory to spare the largest cap wins; the choice is known, and what is given stays. */
+START_TEST(workspace_cap_can_be_chosen)
+{
+	struct training training = { .text = training_convbn, .override = { "memory.workspace_cap=auto" } };
+	struct training_result chosen, given;
+	ck_assert_ok(training_plan(&training, &chosen));
+	ck_assert(chosen.info.workspace_chosen);
+	ck_assert_uint_eq(chosen.info.workspace_cap, 256u << 20);
+	training.override[0] = "memory.workspace_cap=256 MiB";
+	ck_assert_ok(training_plan(&training, &given));
+	ck_assert(!given.info.workspace_chosen);
+	ck_assert_uint_eq(chosen.info.step_ns, given.info.step_ns);
+	ck_assert_uint_eq(chosen.info.peak_bytes, given.info.peak_bytes);
+}
+END_TEST
+
 /* ---- snapshots, errors ---- */
 
 START_TEST(resumes_to_the_same_bits)
@@ -377,6 +496,11 @@ int main(void)
 	tcase_add_loop_test(tcase, ignored_labels_leave_the_divisor_of_the_whole, 0, 4);
 	tcase_add_test(tcase, batch_norm_is_refused);
 	tcase_add_loop_test(tcase, running_statistics_follow_the_parts, 0, 2);
+	tcase_add_loop_test(tcase, auto_takes_the_fastest_plan_that_fits, 0, 4);
+	tcase_add_test(tcase, a_saved_plan_keeps_the_choice);
+	tcase_add_test(tcase, auto_names_the_smallest_budget_of_all);
+	tcase_add_test(tcase, auto_is_refused_where_it_would_change_the_network);
+	tcase_add_test(tcase, workspace_cap_can_be_chosen);
 	tcase_add_test(tcase, resumes_to_the_same_bits);
 	tcase_add_test(tcase, more_parts_than_samples_are_an_error);
 	suite_add_tcase(suite, tcase);

@@ -121,6 +121,8 @@ static struct config random_config(struct testing_random *random)
 	c.data.samples += !c.data.samples;
 	c.data.drop_last = c.data.drop_last && c.data.samples >= c.data.batch;
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
+	if (c.train.accumulate > c.data.batch)
+		c.train.accumulate = c.data.batch;
 	if (!*c.train.snapshot)
 		c.train.snapshot_every = 0;
 	return c;

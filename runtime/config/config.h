@@ -21,7 +21,10 @@ struct yaml_node;
 
 enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME, CONFIG_DRIVER_CUDA_NAME };
 
-/* memory.budget: what the device has free; only on devices with memory of their own. */
+/*
+ * memory.budget: what the device has free; only on devices with memory of their own. memory.workspace_cap: the one
+ * of the fastest plan.
+ */
 #define BUDGET_AUTO (UINT64_MAX - 1)
 
 /* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
@@ -44,6 +47,7 @@ enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
+enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
@@ -79,7 +83,9 @@ struct config {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default), or BUDGET_AUTO */
 		uint32_t recompute;     /* enum strategy */
 		struct text_list keep;  /* tensor names or globs for `manual` */
-		uint64_t workspace_cap; /* bytes a library call may use as workspace */
+		uint64_t workspace_cap; /* bytes a library call may use as workspace; BUDGET_AUTO before boot_choose */
+		bool workspace_chosen; /* by boot_choose */
+		uint32_t microbatches; /* enum microbatches: who says train.accumulate */
 		uint32_t effort;        /* enum planner_effort */
 		bool in_place;          /* outputs may take over the memory of inputs */
 		bool offload;           /* tensors may wait in host memory */

@@ -66,6 +66,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		*out = BUDGET_AUTO;
 		return TARN_OK;
 	}
+	if (!strcmp(key->path, "memory.workspace_cap") && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
+		*out = BUDGET_AUTO;
+		return TARN_OK;
+	}
 	char shown[YAML_SHOWN];
 	if (node->kind == YAML_SCALAR && strchr(node->text, '%'))
 		return yaml_fail_value(node, "\"%s\" depends on the machine; write a size such as 24 MiB",
@@ -341,10 +345,11 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 		return yaml_fail_value(nesterov, "needs optimizer.momentum above 0");
 	const struct yaml_node *accumulate = config_node(root, "train.accumulate");
 	if (config->train.accumulate > config->data.batch)
-		return yaml_fail_value(accumulate,
-				       "cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
-				       "must be at least train.accumulate",
-				       config->data.batch);
+		return yaml_fail_value(
+			accumulate,
+			"cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
+			"must be at least train.accumulate",
+			config->data.batch);
 	const struct yaml_node *every = config_node(root, "train.snapshot_every");
 	if (config->train.snapshot_every && !config->train.snapshot[0])
 		return yaml_fail_value(every, "needs train.snapshot, the file to write");

@@ -35,6 +35,7 @@ static const char *const losses[] = { "cross_entropy", "mean_squared_error", "bi
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
+static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
@@ -101,7 +102,13 @@ const struct config_key config_schema[] = {
 	  .help = "Names of tensors to keep, or patterns with * and ?. Only with memory.recompute: manual, which needs it." },
 	{ .path = "memory.workspace_cap", BYTES(memory.workspace_cap, 0), .default_text = "256 MiB", .example = "64 MiB",
 	  .help = "The most that one library call may use as workspace. It decides which kernels are chosen, so that "
-		  "results depend on it; it never follows from the budget. A value below 4096 needs a unit." },
+		  "results depend on it; it never follows from the budget, unless `auto` asks for it: then plans with caps from 256 MiB "
+		  "down are compared and the fastest within the budget is taken. A value below 4096 needs a unit." },
+	{ .path = "memory.microbatches", CHOICE(memory.microbatches, microbatch_choices), .default_text = "given",
+	  .example = "auto",
+	  .help = "Who says in how many parts a batch is taken. given: train.accumulate; auto: plans with 1, 2, 4 ... parts are "
+		  "compared and the fastest within the budget is taken. The last bits of results may then change with the budget. "
+		  "Refused with batch norm, whose statistics would change, unless train.microbatch_norm is allow." },
 	{ .path = "memory.effort", CHOICE(memory.effort, efforts), .default_text = "fast", .example = "normal",
 	  .help = "How long the planner searches for a faster plan at boot, in rounds, never by the clock. fast: some tens of "
 		  "milliseconds for a few hundred ops; normal: up to about two seconds; max: up to a minute." },
