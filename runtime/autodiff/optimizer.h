@@ -1,10 +1,10 @@
 /*
  * optimizer.h - updates as ops: a gradient dies in its update.
  *
- * Appends one update effect (SGD, MOMENTUM, ADAM) for each trainable parameter, in the order in which the gradients
+ * Appends one update effect (SGD, MOMENTUM, ADAM, LION, ADAFACTOR) for each trainable parameter, in the order in which the gradients
  * are complete, each directly after the op that completes its gradient would also be legal: the planner decides.
  * With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads.
- * Optimizer state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v), zero at the start; they must be
+ * Optimizer state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v, /row, /column), zero at the start; they must be
  * in the graph before any op refers to them, hence two calls.
  */
 #ifndef TARN_AUTODIFF_OPTIMIZER_H

@@ -44,7 +44,8 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_
 /* What the loss compares the network's result with: labels or values of the data, or the input itself. */
 enum target_kind { TARGET_DATA, TARGET_INPUT };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW, OPTIMIZER_LION, OPTIMIZER_ADAFACTOR };
+enum optimizer_state { STATE_FLOAT32, STATE_INT8 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
@@ -121,6 +122,7 @@ struct config {
 
 	struct {
 		uint32_t type; /* enum optimizer_kind */
+		uint32_t state; /* enum optimizer_state: what moments are kept in */
 		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
 		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
 		uint32_t schedule;          /* enum schedule_kind */

@@ -271,6 +271,9 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 		derive_tokens(root, config);
 	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
 		config->network.target = TARGET_INPUT;
+	/* Chen et al. 2023, section 5. */
+	if (config->optimizer.type == OPTIMIZER_LION && !config_node(root, "optimizer.beta2"))
+		config->optimizer.beta2 = 0.99;
 	if (!config->data.samples && config->data.type == DATA_HASH)
 		config->data.samples = config->data.batch;
 	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
