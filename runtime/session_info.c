@@ -105,6 +105,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .time_bound_ns = report->time_bound_ns,
 					 .peak_bound_bytes = report->peak_bound_bytes,
 					 .gap = report->gap,
+					 .state_bytes = report->state_bytes,
 					 .microbatches = session->config.train.accumulate,
 					 .workspace_cap = session->config.memory.workspace_cap,
 					 .microbatches_chosen =

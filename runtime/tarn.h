@@ -57,6 +57,7 @@ struct tarn_plan_info {
 	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
+	uint64_t state_bytes;   /* of optimizer state */
 	uint32_t microbatches;  /* parts that a batch is taken in */
 	uint64_t workspace_cap; /* memory.workspace_cap, bytes; UINT64_MAX: unlimited */
 	/* Chosen by `auto` for this budget: the last bits of results may change with the choice. */

@@ -33,6 +33,7 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	       (unsigned long long)(info->stored_bytes + info->fetched_bytes), (unsigned long long)info->stored_bytes,
 	       (unsigned long long)info->fetched_bytes, (unsigned long long)info->host_bytes, info->batch,
 	       info->threads);
+	printf("\"optimizer_state_bytes\": %llu, ", (unsigned long long)info->state_bytes);
 	printf("\"microbatches\": %u, \"microbatches_auto\": %s, \"workspace_cap_auto\": %s, ", info->microbatches,
 	       info->microbatches_chosen ? "true" : "false", info->workspace_chosen ? "true" : "false");
 	json_limit("workspace_cap_bytes", info->workspace_cap);
@@ -127,6 +128,8 @@ void print_plan_summary(const struct tarn_session *session)
 	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
 	       bytes_format(info.peak_bytes, text, sizeof text),
 	       bytes_format(info.persistent_bytes, other, sizeof other));
+	if (info.state_bytes)
+		printf("  state       %-12s of the optimizer\n", bytes_format(info.state_bytes, text, sizeof text));
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
