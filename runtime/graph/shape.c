@@ -114,7 +114,9 @@ enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, 
 /* The storage type is one, and `mode` names it or f32 where the results may have either. */
 static enum tarn_status need_storage(const struct shape_call *call)
 {
-	if (!dtype_is_real(call->stored) && call->row != op_row(OP_RESHAPE))
+	/* A view, and the rows of a part's labels or tokens, keep the bytes that they have. */
+	bool moves = call->row == op_row(OP_RESHAPE) || (call->row == op_row(OP_SLICE) && call->stored == DTYPE_I32);
+	if (!dtype_is_real(call->stored) && !moves)
 		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
 				  dtype_name(call->stored));
 	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
