@@ -252,12 +252,13 @@ static double mean_accuracy(const char *type, const char *rate, const char *stat
 	double sum = 0;
 	for (int s = 0; s < 3; s++) {
 		const char *override[] = { type, rate, seeds[s], state };
-		struct tarn_options options = { .config_text = "data: {type: idx, directory: " FASHION_MNIST
-							       ", batch: 128, mean: [0.2860], "
-							       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: "
-							       "256}\ntrain: {epochs: 1, threads: 1}\n",
-						.override = override,
-						.overrides = state ? 4 : 3 };
+		struct tarn_options options = {
+			.config_text = "data: {type: idx, directory: " FASHION_MNIST ", batch: 128, mean: [0.2860], "
+				       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: "
+				       "256}\noptimizer: {schedule: {type: cosine}}\ntrain: {epochs: 1, threads: 1}\n",
+			.override = override,
+			.overrides = state ? 4 : 3
+		};
 		struct tarn_metrics metrics = { 0 };
 		struct tarn_evaluation evaluation;
 		struct tarn_session *session;

@@ -10,15 +10,42 @@
 #include "graph/blockwise.h"
 
 #include <math.h>
+#include <string.h>
 
 #define CODES 256u
+/* Positive floats by exponent and first mantissa bits: where the search for the nearest value starts. */
+#define GUESS_SHIFT 17u
+#define GUESS_FIRST (0x33000000u >> GUESS_SHIFT) /* 2^-25: below it everything is nearest to 0 */
+#define GUESSES ((0x40000000u >> GUESS_SHIFT) - GUESS_FIRST)
 
-/* Magnitudes in ascending order, and the middles between neighbours. */
 struct cpu_code_map {
-	uint32_t levels; /* magnitudes: 256, or 129 of a signed map */
-	float value[CODES], middle[CODES];
+	float value[CODES];  /* of a code */
+	float middle[CODES]; /* between the magnitudes of levels k and k + 1, infinite behind the last one */
+	uint8_t guess[GUESSES];
+	uint32_t last; /* level of the largest magnitude */
 };
 
+static float float_of(uint32_t bits)
+{
+	float x;
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+/* Level of the nearest value: the number of middles below x. */
+static uint32_t nearest_level(const struct cpu_code_map *map, float x)
+{
+	uint32_t bits, level = 0;
+	memcpy(&bits, &x, sizeof bits);
+	bits >>= GUESS_SHIFT;
+	if (bits >= GUESS_FIRST)
+		level = map->guess[bits - GUESS_FIRST < GUESSES ? bits - GUESS_FIRST : GUESSES - 1];
+	while (map->middle[level] < x)
+		level++;
+	return level;
+}
+
+/* The levels are 0, the steps of the decades, 1; codes below 256, or up to 128 of a signed map, are levels. */
 static void fill_map(struct cpu_code_map *map, bool has_sign)
 {
 	double top = 1e-6;
@@ -29,28 +56,19 @@ static void fill_map(struct cpu_code_map *map, bool has_sign)
 		for (uint32_t k = 0; k < steps; k++)
 			map->value[n++] = (float)(top * (0.1 + 0.9 * (k + 0.5) / steps));
 	}
-	map->value[n++] = 1.0f;
-	map->levels = n;
-	for (uint32_t k = 0; k + 1 < n; k++)
+	map->value[n] = 1.0f;
+	map->last = n;
+	for (uint32_t k = 0; k < n; k++)
 		map->middle[k] = 0.5f * (map->value[k] + map->value[k + 1]);
-}
-
-/* Number of middles below x: the level of the nearest value. */
-static uint32_t nearest_level(const struct cpu_code_map *map, float x)
-{
-	uint32_t low = 0, count = map->levels - 1;
-	while (count) {
-		uint32_t half = count / 2;
-		bool above = map->middle[low + half] < x;
-		low = above ? low + half + 1 : low;
-		count = above ? count - half - 1 : half;
+	for (uint32_t k = n; k < CODES; k++)
+		map->middle[k] = INFINITY;
+	for (uint32_t code = n + 1; code < CODES; code++)
+		map->value[code] = -map->value[code - n];
+	for (uint32_t k = 0, level = 0; k < GUESSES; k++) {
+		while (map->middle[level] < float_of((GUESS_FIRST + k) << GUESS_SHIFT))
+			level++;
+		map->guess[k] = (uint8_t)level;
 	}
-	return low;
-}
-
-static float decode_signed(const struct cpu_code_map *map, uint8_t code)
-{
-	return code > 128 ? -map->value[code - 128] : map->value[code];
 }
 
 static uint8_t encode_signed(const struct cpu_code_map *map, float x)
@@ -58,7 +76,7 @@ static uint8_t encode_signed(const struct cpu_code_map *map, float x)
 	uint32_t level = nearest_level(map, fabsf(x));
 	/* Minus one has no code: the level below is as far as negative values go. */
 	if (x < 0.0f && level)
-		return (uint8_t)((level < 128 ? level : 127) + 128);
+		return (uint8_t)((level < map->last ? level : map->last - 1) + map->last);
 	return (uint8_t)level;
 }
 
@@ -82,8 +100,7 @@ static struct moment moment_of(const struct bound_instr *instr, uint32_t state, 
 static void decode(const struct moment *moment, float *value, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		value[i] = *moment->scale * (moment->has_sign ? decode_signed(moment->map, moment->code[i])
-							      : moment->map->value[moment->code[i]]);
+		value[i] = *moment->scale * moment->map->value[moment->code[i]];
 }
 
 static void encode(const struct moment *moment, const float *value, uint32_t n)
