@@ -182,7 +182,7 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
+src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/microbatch*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
 		 runtime/device_file.c)

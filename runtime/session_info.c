@@ -106,6 +106,12 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .time_bound_ns = report->time_bound_ns,
 					 .peak_bound_bytes = report->peak_bound_bytes,
 					 .gap = report->gap,
+					 .state_bytes = report->state_bytes,
+					 .microbatches = session->config.train.accumulate,
+					 .workspace_cap = session->config.memory.workspace_cap,
+					 .microbatches_chosen =
+						 session->config.memory.microbatches == MICROBATCHES_AUTO,
+					 .workspace_chosen = session->config.memory.workspace_chosen,
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,

@@ -59,6 +59,11 @@ struct tarn_plan_info {
 	uint32_t recomputed_ops, threads, batch;
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F; the largest of data.shapes */
 	uint32_t shapes, shape[8];           /* data.shapes, the largest first; 0: one shape */
+	uint64_t state_bytes;                /* of optimizer state */
+	uint32_t microbatches;               /* parts that a batch is taken in */
+	uint64_t workspace_cap;              /* memory.workspace_cap, bytes; UINT64_MAX: unlimited */
+	/* Chosen by `auto` for this budget: the last bits of results may change with the choice. */
+	bool microbatches_chosen, workspace_chosen;
 	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
 	/*
 	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no

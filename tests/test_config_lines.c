@@ -137,6 +137,8 @@ static struct config random_config(struct testing_random *random)
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
 	if (c.precision.compute != NUMBER_BFLOAT16)
 		c.precision.gradients = NUMBER_FLOAT32;
+	if (c.train.accumulate > c.data.batch)
+		c.train.accumulate = c.data.batch;
 	if (!*c.train.snapshot)
 		c.train.snapshot_every = 0;
 	return c;

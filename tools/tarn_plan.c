@@ -34,6 +34,11 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	       (unsigned long long)(info->stored_bytes + info->fetched_bytes), (unsigned long long)info->stored_bytes,
 	       (unsigned long long)info->fetched_bytes, (unsigned long long)info->host_bytes, info->batch,
 	       info->threads);
+	printf("\"optimizer_state_bytes\": %llu, ", (unsigned long long)info->state_bytes);
+	printf("\"microbatches\": %u, \"microbatches_auto\": %s, \"workspace_cap_auto\": %s, ", info->microbatches,
+	       info->microbatches_chosen ? "true" : "false", info->workspace_chosen ? "true" : "false");
+	json_limit("workspace_cap_bytes", info->workspace_cap);
+	printf(", ");
 	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
 	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
 	printf("\"total_time\": %llu, \"lower_bound_time\": %llu, \"lower_bound_peak\": %llu, ",
@@ -77,6 +82,22 @@ static void print_bounds(const struct tarn_plan_info *info)
 	       bytes_format(info->peak_bound_bytes, bound, sizeof bound));
 }
 
+/* Parts of a batch, and what `auto` chose: that is not without effect on results. */
+static void print_choices(const struct tarn_plan_info *info)
+{
+	char cap[BYTES_TEXT];
+	if (info->microbatches > 1 || info->microbatches_chosen)
+		printf("  parts       a batch is taken in %u part%s%s\n", info->microbatches,
+		       info->microbatches == 1 ? "" : "s",
+		       info->microbatches_chosen ? ", chosen by memory.microbatches: auto" : "");
+	if (info->workspace_chosen)
+		printf("  workspace   at most %s a library call, chosen by memory.workspace_cap: auto\n",
+		       bytes_format(info->workspace_cap, cap, sizeof cap));
+	if (info->microbatches_chosen || info->workspace_chosen)
+		printf("              another budget may choose otherwise, and the last bits of results may then "
+		       "change\n");
+}
+
 static void print_offload(const struct tarn_plan_info *info)
 {
 	char host[BYTES_TEXT], stored[BYTES_TEXT], fetched[BYTES_TEXT];
@@ -114,11 +135,14 @@ void print_plan_summary(const struct tarn_session *session)
 	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
 	       bytes_format(info.peak_bytes, text, sizeof text),
 	       bytes_format(info.persistent_bytes, other, sizeof other));
+	if (info.state_bytes)
+		printf("  state       %-12s of the optimizer\n", bytes_format(info.state_bytes, text, sizeof text));
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
 	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
 	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
+	print_choices(&info);
 	if (info.host_bytes)
 		print_offload(&info);
 	if (info.costs[0])

@@ -90,6 +90,10 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = pool_prepare,
 	[OP_LABEL_WEIGHTS] = loss_prepare,
 	[OP_LABEL_SHARE] = loss_prepare,
+	[OP_LION] = update_prepare,
+	[OP_ADAFACTOR] = adafactor_prepare,
+	[OP_ADAFACTOR_VECTOR] = adafactor_prepare,
+	[OP_ADAM_8BIT] = adam_8bit_prepare,
 };
 
 static enum tarn_status cpu_probe(void)

@@ -39,6 +39,7 @@
 #define CPU_REDUCTION_CHUNKS ((uint64_t)64)
 
 struct cpu_resource;
+struct cpu_code_map;
 
 struct operand {
 	uint64_t elements, rows, bytes;
@@ -94,7 +95,8 @@ struct kernel {
 
 	uint32_t stages;
 	struct dnn_stage stage[DNN_STAGES];
-	kernel_run *run; /* not NULL: uses body and stages in an order of its own */
+	const struct cpu_code_map *code_map; /* of 8-bit state: of m, of v */
+	kernel_run *run;                     /* not NULL: uses body and stages in an order of its own */
 };
 
 struct bound_instr {
@@ -126,7 +128,8 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
 	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare, softmax_prepare,
 	attention_prepare, embedding_prepare, recurrent_prepare, linear_loss_prepare, group_norm_prepare,
-	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare;
+	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare,
+	adafactor_prepare, adam_8bit_prepare;
 
 /* widen.c: a prepared kernel whose loop is for floats, made to work on operands of 16 bits. */
 #define WIDEN_OPERANDS 9u

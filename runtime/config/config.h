@@ -21,7 +21,10 @@ struct yaml_node;
 
 enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME, CONFIG_DRIVER_CUDA_NAME };
 
-/* memory.budget: what the device has free; only on devices with memory of their own. */
+/*
+ * memory.budget: what the device has free; only on devices with memory of their own. memory.workspace_cap: the one
+ * of the fastest plan.
+ */
 #define BUDGET_AUTO (UINT64_MAX - 1)
 
 /* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
@@ -56,10 +59,19 @@ enum objective_kind { OBJECTIVE_LOSS, OBJECTIVE_HVP };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
 enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
 enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum optimizer_kind {
+	OPTIMIZER_SGD,
+	OPTIMIZER_MOMENTUM,
+	OPTIMIZER_ADAM,
+	OPTIMIZER_ADAMW,
+	OPTIMIZER_LION,
+	OPTIMIZER_ADAFACTOR
+};
+enum optimizer_state { STATE_FLOAT32, STATE_INT8 };
 enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
+enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
@@ -97,7 +109,9 @@ struct config {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default), or BUDGET_AUTO */
 		uint32_t recompute;     /* enum strategy */
 		struct text_list keep;  /* tensor names or globs for `manual` */
-		uint64_t workspace_cap; /* bytes a library call may use as workspace */
+		uint64_t workspace_cap; /* bytes a library call may use as workspace; BUDGET_AUTO before boot_choose */
+		bool workspace_chosen;  /* by boot_choose */
+		uint32_t microbatches;  /* enum microbatches: who says train.accumulate */
 		uint32_t effort;        /* enum planner_effort */
 		bool in_place;          /* outputs may take over the memory of inputs */
 		bool offload;           /* tensors may wait in host memory */
@@ -145,7 +159,8 @@ struct config {
 	} precision;
 
 	struct {
-		uint32_t type; /* enum optimizer_kind */
+		uint32_t type;  /* enum optimizer_kind */
+		uint32_t state; /* enum optimizer_state: what moments are kept in */
 		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
 		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
 		uint32_t schedule;          /* enum schedule_kind */
@@ -176,14 +191,14 @@ struct config {
 	} objective;
 
 	struct {
-		uint32_t task; /* enum hvp_task */
-		uint32_t mode; /* enum hvp_mode */
-		uint32_t vector; /* enum hvp_vector */
-		uint32_t samples; /* random vectors */
-		uint32_t steps; /* of a Lanczos iteration */
+		uint32_t task;        /* enum hvp_task */
+		uint32_t mode;        /* enum hvp_mode */
+		uint32_t vector;      /* enum hvp_vector */
+		uint32_t samples;     /* random vectors */
+		uint32_t steps;       /* of a Lanczos iteration */
 		uint32_t eigenvalues; /* largest ones */
-		uint32_t batches; /* of the training set; 0: all */
-		bool training; /* the network as in training: batch statistics, dropout */
+		uint32_t batches;     /* of the training set; 0: all */
+		bool training;        /* the network as in training: batch statistics, dropout */
 	} hvp;
 
 	/* The network: exactly one of them (both NULL in an executor-only build). */

@@ -16,8 +16,9 @@ static const struct unused_rule {
 } unused_rules[] = {
 	{ "optimizer.momentum", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
 	{ "optimizer.nesterov", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
-	{ "optimizer.beta1", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
-	{ "optimizer.beta2", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
+	{ "optimizer.beta1", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW | 1u << OPTIMIZER_LION },
+	{ "optimizer.beta2", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW | 1u << OPTIMIZER_LION },
+	{ "optimizer.state", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
 	{ "optimizer.epsilon", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
 	{ "optimizer.schedule.final_rate", "optimizer.schedule.type", 1u << RATE_COSINE },
 	{ "optimizer.schedule.step_epochs", "optimizer.schedule.type", 1u << RATE_STEP },

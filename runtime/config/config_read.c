@@ -67,6 +67,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		*out = BUDGET_AUTO;
 		return TARN_OK;
 	}
+	if (!strcmp(key->path, "memory.workspace_cap") && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
+		*out = BUDGET_AUTO;
+		return TARN_OK;
+	}
 	char shown[YAML_SHOWN];
 	if (node->kind == YAML_SCALAR && strchr(node->text, '%'))
 		return yaml_fail_value(node, "\"%s\" depends on the machine; write a size such as 24 MiB",
@@ -304,6 +308,9 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 		config->data.classes = config->data.label_set == LABELS_FINE ? 100 : 20;
 	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
 		config->network.target = TARGET_INPUT;
+	/* Chen et al. 2023, section 5. */
+	if (config->optimizer.type == OPTIMIZER_LION && !config_node(root, "optimizer.beta2"))
+		config->optimizer.beta2 = 0.99;
 	derive_samples(root, config);
 	derive_shapes(root, config);
 	return TARN_OK;

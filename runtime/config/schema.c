@@ -36,7 +36,9 @@ static const char *const losses[] = { "cross_entropy", "mean_squared_error", "bi
 				      "mse", "bce" };
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
-static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
+static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw", "lion", "adafactor" };
+static const char *const optimizer_states[] = { "float32", "int8" };
+static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
 static const char *const objectives[] = { "loss", "hvp" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
@@ -111,7 +113,13 @@ const struct config_key config_schema[] = {
 	  .help = "Names of tensors to keep, or patterns with * and ?. Only with memory.recompute: manual, which needs it." },
 	{ .path = "memory.workspace_cap", BYTES(memory.workspace_cap, 0), .default_text = "256 MiB", .example = "64 MiB",
 	  .help = "The most that one library call may use as workspace. It decides which kernels are chosen, so that "
-		  "results depend on it; it never follows from the budget. A value below 4096 needs a unit." },
+		  "results depend on it; it never follows from the budget, unless `auto` asks for it: then plans with caps from 256 MiB "
+		  "down are compared and the fastest within the budget is taken. A value below 4096 needs a unit." },
+	{ .path = "memory.microbatches", CHOICE(memory.microbatches, microbatch_choices), .default_text = "given",
+	  .example = "auto",
+	  .help = "Who says in how many parts a batch is taken. given: train.accumulate; auto: plans with 1, 2, 4 ... parts are "
+		  "compared and the fastest within the budget is taken. The last bits of results may then change with the budget. "
+		  "Refused with batch norm, whose statistics would change, unless train.microbatch_norm is allow." },
 	{ .path = "memory.effort", CHOICE(memory.effort, efforts), .default_text = "fast", .example = "normal",
 	  .help = "How long the planner searches for a faster plan at boot, in rounds, never by the clock. fast: some tens of "
 		  "milliseconds for a few hundred ops; normal: up to about two seconds; max: up to a minute." },
@@ -243,7 +251,12 @@ const struct config_key config_schema[] = {
 
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
 	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "
-		  "(Loshchilov and Hutter 2019), two more." },
+		  "(Loshchilov and Hutter 2019), two more; lion (Chen et al. 2023), one, with steps of the size of the learning "
+		  "rate, a third to a tenth of adam's; adafactor (Shazeer and Stern 2018), a row and a column per matrix, with "
+		  "steps relative to the size of the weights." },
+	{ .path = "optimizer.state", CHOICE(optimizer.state, optimizer_states), .default_text = "float32", .example = "int8",
+	  .help = "What the moments are kept in. int8: 8 bits in blocks of 2048 with a scale each (Dettmers et al. 2022), for "
+		  "parameters of 4096 elements and more. Only with adam and adamw." },
 	{ .path = "optimizer.learning_rate", REAL(optimizer.learning_rate, 0, REAL_LIMIT), .default_text = "0.01",
 	  .example = "1e-3", .help = "Step size, before the schedule." },
 	{ .path = "optimizer.momentum", REAL(optimizer.momentum, 0, 0.999999), .default_text = "0.9", .example = "0.95",
@@ -255,9 +268,10 @@ const struct config_key config_schema[] = {
 	{ .path = "optimizer.decay_norms", BOOL(optimizer.decay_norms), .default_text = "true", .example = "false",
 	  .help = "Weight decay also on biases and on the parameters of normalisation layers. Needs a weight_decay." },
 	{ .path = "optimizer.beta1", REAL(optimizer.beta1, 0, 0.999999), .default_text = "0.9", .example = "0.8",
-	  .help = "Decay of the mean of gradients. Only with adam and adamw." },
+	  .help = "Decay of the mean of gradients; of lion, its weight in the step. Only with adam, adamw and lion." },
 	{ .path = "optimizer.beta2", REAL(optimizer.beta2, 0, 0.99999999), .default_text = "0.999", .example = "0.95",
-	  .help = "Decay of the mean of squared gradients. Only with adam and adamw." },
+	  .help = "Decay of the mean of squared gradients; of lion, of the mean of gradients, 0.99 unless given. Only with "
+		  "adam, adamw and lion." },
 	{ .path = "optimizer.epsilon", REAL(optimizer.epsilon, 1e-30, 1), .default_text = "1e-8", .example = "1e-6",
 	  .help = "Added to the root of the second moment. Only with adam and adamw." },
 	{ .path = "optimizer.clip_norm", REAL(optimizer.clip_norm, 0, REAL_LIMIT), .default_text = "0", .example = "1.0",

@@ -304,6 +304,10 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = shape_rule_max_pool_gather,
 	[OP_LABEL_WEIGHTS] = shape_rule_label_weights,
 	[OP_LABEL_SHARE] = shape_rule_label_share,
+	[OP_LION] = shape_rule_update,
+	[OP_ADAFACTOR] = shape_rule_update,
+	[OP_ADAFACTOR_VECTOR] = shape_rule_update,
+	[OP_ADAM_8BIT] = shape_rule_update,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */

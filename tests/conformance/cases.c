@@ -104,7 +104,23 @@
 	  { F32(n), F32(n), F32(n), F32(n), SCALARS }, 5, 1 << 2, ROUNDED, 0 }, \
 	{ label " adamw, clipped", OP_ADAM, \
 	  { attributes, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decoupled = 1 }, \
-	  { F32(n), F32(n), F32(n), F32(n), SCALARS, F32(1) }, 6, 1 << 2, ROUNDED, 0 }
+	  { F32(n), F32(n), F32(n), F32(n), SCALARS, F32(1) }, 6, 1 << 2, ROUNDED, 0 }, \
+	{ label " lion", OP_LION, { attributes, .beta1 = 0.9f, .beta2 = 0.99f }, { F32(n), F32(n), F32(n), SCALARS }, 4, \
+	  0, ROUNDED, 0 }, \
+	{ label " lion, clipped", OP_LION, { attributes, .beta1 = 0.9f, .beta2 = 0.99f }, \
+	  { F32(n), F32(n), F32(n), SCALARS, F32(1) }, 5, 0, ROUNDED, 0 }, \
+	{ label " adafactor of a vector", OP_ADAFACTOR_VECTOR, { attributes }, { F32(n), F32(n), F32(n), SCALARS }, 4, \
+	  1 << 1, ROUNDED, 0 }, \
+	{ label " adafactor of a vector, clipped", OP_ADAFACTOR_VECTOR, { attributes }, \
+	  { F32(n), F32(n), F32(n), SCALARS, F32(1) }, 5, 1 << 1, ROUNDED, 0 }
+
+#define ADAFACTOR(label, rows, columns) \
+	{ label, OP_ADAFACTOR, { .rate_scale = 1.0f, .weight_decay = 0.1f }, \
+	  { F32(rows, columns), F32(rows), F32(columns), F32(rows, columns), SCALARS }, 5, 1 << 1 | 1 << 2, \
+	  ROUNDED, 0 }, \
+	{ label ", clipped", OP_ADAFACTOR, { .rate_scale = 0.5f }, \
+	  { F32(rows, columns), F32(rows), F32(columns), F32(rows, columns), SCALARS, F32(1) }, 6, \
+	  1 << 1 | 1 << 2, ROUNDED, 0 }
 
 #define IGNORE(label) .has_ignore_index = 1, .ignore_index = label
 
@@ -391,6 +407,9 @@ const struct conformance_case conformance_cases[] = {
 	{ "label weights, smooth, some ignored", OP_LABEL_WEIGHTS,
 	  { .extent = { 5 }, .label_smoothing = 0.1f, .has_ignore_index = 1, .ignore_index = 2 }, { LABELS(1013) }, 1, 0,
 	  ROUNDED, 0 },
+	ADAFACTOR("adafactor 7x5", 7, 5),
+	ADAFACTOR("adafactor 131x257", 131, 257),
+	ADAFACTOR("adafactor 2x2003", 2, 2003),
 	UPDATE("plain", .rate_scale = 1.0f, 1009),
 	UPDATE("decay", .rate_scale = 0.5f COMMA.weight_decay = 0.1f, 40013),
 };
@@ -459,6 +478,9 @@ static const enum op_kind without_cuda_kernel[] = {
 	OP_MAX_POOL_GATHER,
 	OP_LABEL_WEIGHTS,
 	OP_LABEL_SHARE,
+	OP_LION,
+	OP_ADAFACTOR,
+	OP_ADAFACTOR_VECTOR,
 };
 
 static bool has_no_cuda_kernel(const char *name)
