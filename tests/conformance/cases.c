@@ -446,36 +446,10 @@ static const struct exclusion exclusions[] = {
 	{ "cuda", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
-	{ "cuda", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "cuda", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "kernels", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "kernels", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
 };
-
-/* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
-static const enum op_kind without_cuda_kernel[] = {
-	OP_CAST,
-	OP_FUNCTION,
-	OP_MAX_POOL_GATHER,
-	OP_LABEL_WEIGHTS,
-	OP_LABEL_SHARE,
-};
-
-static bool has_no_cuda_kernel(const char *name)
-{
-	for (int i = 0; i < conformance_case_count; i++)
-		for (size_t k = 0; k < sizeof without_cuda_kernel / sizeof *without_cuda_kernel; k++)
-			if (conformance_cases[i].kind == without_cuda_kernel[k] &&
-			    !strcmp(conformance_cases[i].name, name))
-				return true;
-	return false;
-}
 
 const char *conformance_excluded(const char *driver, const char *name)
 {
-	bool cuda = !strcmp(driver, "cuda") || !strcmp(driver, "kernels");
-	if (cuda && has_no_cuda_kernel(name))
-		return "there is no CUDA kernel for this op yet";
 	for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
 		if (!strcmp(exclusions[i].driver, driver) && !strcmp(exclusions[i].name, name))
 			return exclusions[i].reason;
