@@ -56,6 +56,7 @@ static const struct op_storage table[OP_KINDS] = {
 	[OP_SLICE_VIEW] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_PAD_AXIS] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_RESHAPE] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
+	[OP_STOP_GRADIENT] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_PERMUTE] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_SOFTMAX] = { BIT(0), 0, BIT(0), 0, STORAGE_FOLLOW },
 	[OP_SOFTMAX_GRAD] = { BIT(0) | BIT(1), 0, BIT(0), 0, STORAGE_FOLLOW },
