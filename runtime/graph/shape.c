@@ -120,8 +120,8 @@ static enum tarn_status need_storage(const struct shape_call *call)
 		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
 				  dtype_name(call->stored));
 	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
-		return shape_fail(call, "the result cannot be %s where numbers are stored as %s", dtype_name(call->attr->mode),
-				  dtype_name(call->stored));
+		return shape_fail(call, "the result cannot be %s where numbers are stored as %s",
+				  dtype_name(call->attr->mode), dtype_name(call->stored));
 	return TARN_OK;
 }
 
