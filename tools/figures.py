@@ -22,11 +22,11 @@ GPT = ("configs/peers/gpt.yaml", "model.layers={}")
 QUARTER = 4
 
 
-def plan(tarn, network, size, strategy, batch, budget="unlimited", driver="null"):
+def plan(tarn, network, size, strategy, batch, budget="unlimited", driver="null", effort="fast"):
     config, *keys = network
     command = [tarn, "plan", config, *(key.format(size) for key in keys), f"data.batch={batch}", f"data.samples={batch}",
                "data.test_samples=0", f"device.driver={driver}", "train.threads=2", f"memory.recompute={strategy}",
-               f"memory.budget={budget}", "--json"]
+               f"memory.budget={budget}", f"memory.effort={effort}", "--json"]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if result.returncode == 3:
         return None
@@ -70,7 +70,7 @@ def deepest(tarn, strategy, batch, transient):
         budget = "unlimited"
         if strategy == "auto":
             budget = plan(tarn, RESNET, 6 * n + 2, "none", batch)["persistent_bytes"] + transient
-        made = plan(tarn, RESNET, 6 * n + 2, strategy, batch, budget, "cpu")
+        made = plan(tarn, RESNET, 6 * n + 2, strategy, batch, budget, "cpu", "normal" if strategy == "auto" else "fast")
         return made if made and made["transient_peak_bytes"] <= transient else None
 
     low, high, best = 1, 2, fits(1)
