@@ -82,6 +82,16 @@ enum tarn_status launch_elementwise(struct launch_call *call)
 	return add_pointwise(call, function, &p);
 }
 
+enum tarn_status launch_cast(struct launch_call *call)
+{
+	const struct tensor *x = launch_tensor(call, 0), *y = launch_output(call, 0);
+	struct cast_parameters p = { .x = launch_address(call, 0), .y = launch_output_address(call, 0) };
+	p.elements = tensor_elements(y);
+	p.from = launch_kind_of(x->dtype);
+	p.to = launch_kind_of(y->dtype);
+	return LAUNCH_ADD(call, "tarn_cast", launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
+}
+
 enum tarn_status launch_fill(struct launch_call *call)
 {
 	struct pointwise_parameters p = pointwise(call);

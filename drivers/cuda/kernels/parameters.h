@@ -15,6 +15,9 @@
 #define DEVICE_ADDRESS(type) uint64_t
 #endif
 
+/* How large tensors are stored: the type at the end of a kernel's name. */
+enum storage_kind { STORED_F32, STORED_BF16, STORED_F16, STORED_KINDS };
+
 /* Threads of a block, in every kernel. */
 #define KERNEL_THREADS 256u
 /* Elements that one thread of an element-wise kernel computes; a Philox block has as many words. */
@@ -49,6 +52,14 @@ struct pointwise_parameters {
 	DEVICE_ADDRESS(const float) factor;
 	uint64_t elements;
 	float alpha, low, high;
+};
+
+/* y = x; from, to: enum storage_kind. */
+struct cast_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements;
+	uint32_t from, to;
 };
 
 struct dropout_parameters {
@@ -268,7 +279,8 @@ struct permute_parameters {
 
 /*
  * c (m, n) = clamp(alpha * op(a) op(b) + bias), for each of `batch` matrices, one after the other; with `adds` c grows
- * by that. op(a) is (m, k), op(b) is (k, n).
+ * by that. op(a) is (m, k), op(b) is (k, n). a and b are stored as the kernel's name says, c too, or with `wide` as
+ * float.
  */
 struct matmul_parameters {
 	DEVICE_ADDRESS(const void) a;
@@ -276,7 +288,7 @@ struct matmul_parameters {
 	DEVICE_ADDRESS(void) c;
 	DEVICE_ADDRESS(const float) bias;
 	uint64_t m, n, k, batch;
-	uint32_t transpose_a, transpose_b, adds;
+	uint32_t transpose_a, transpose_b, adds, stored, wide;
 	float alpha, low, high;
 };
 
@@ -326,6 +338,7 @@ struct embedding_parameters {
 	DEVICE_ADDRESS(const int32_t) id;
 	DEVICE_ADDRESS(void) y;
 	uint64_t rows, width, words, block_words;
+	uint32_t wide_table, wide_result; /* float, whatever the kernel's name says */
 };
 
 /* One pair of elements for each position and half of a head: angle = position * exp(-2 * log_base * i / width). */

@@ -143,6 +143,38 @@ template <typename T> DEVICE void dropout_samples_body(const dropout_parameters 
 }
 INSTANTIATE(dropout_samples, dropout_parameters)
 
+/* ---- numbers in another format ---- */
+
+template <typename T, typename U> DEVICE void cast_elements(const cast_parameters &p)
+{
+	uint64_t i = first_element();
+	if (i + KERNEL_VECTOR <= p.elements)
+		store4((U *)p.y, i, load4((const T *)p.x, i));
+	else
+		for (; i < p.elements; i++)
+			store((U *)p.y, i, load((const T *)p.x, i));
+}
+
+template <typename T> DEVICE void cast_from(const cast_parameters &p)
+{
+	if (p.to == STORED_F32)
+		cast_elements<T, f32>(p);
+	else if (p.to == STORED_BF16)
+		cast_elements<T, bf16>(p);
+	else
+		cast_elements<T, f16>(p);
+}
+
+KERNEL tarn_cast(PARAMETER(cast_parameters) p)
+{
+	if (p.from == STORED_F32)
+		cast_from<f32>(p);
+	else if (p.from == STORED_BF16)
+		cast_from<bf16>(p);
+	else
+		cast_from<f16>(p);
+}
+
 /* ---- fill ---- */
 
 template <typename T> DEVICE void fill_body(const pointwise_parameters &p)

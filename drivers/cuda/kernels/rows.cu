@@ -282,7 +282,7 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	__shared__ float scratch[KERNEL_WARPS];
 	__shared__ double sum_scratch[KERNEL_WARPS];
 	team_row team = team_row_of(p, 0);
-	const T *x = (const T *)p.x + team.at;
+	const float *x = (const float *)p.x + team.at; /* logits are float, their gradient is stored */
 	T *dx = (T *)p.y + team.at;
 	softmax row = { 0.0f, 1.0 };
 	if (!p.lse)
