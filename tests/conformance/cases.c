@@ -465,19 +465,10 @@ static const struct exclusion exclusions[] = {
 	{ "cuda", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope", "the gradient reads the output, whose sign then says nothing" },
 	{ "kernels", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
-	{ "cuda", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "cuda", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "kernels", "dropout of a part", "there is no CUDA kernel for parts of a batch yet" },
-	{ "kernels", "dropout of whole samples of a part", "there is no CUDA kernel for parts of a batch yet" },
 };
 
 /* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
 static const enum op_kind without_cuda_kernel[] = {
-	OP_CAST,
-	OP_FUNCTION,
-	OP_MAX_POOL_GATHER,
-	OP_LABEL_WEIGHTS,
-	OP_LABEL_SHARE,
 	OP_LION,
 	OP_ADAFACTOR,
 	OP_ADAFACTOR_VECTOR,

@@ -68,6 +68,7 @@ struct dropout_parameters {
 	DEVICE_ADDRESS(const struct device_scalars) scalars;
 	uint64_t elements;
 	uint64_t sample_elements; /* of a sample, where all of them share one draw */
+	uint64_t first;           /* elements of the batch (samples, where they share draws) in front of x */
 	uint32_t stream;
 	float rate, scale;
 };
@@ -192,6 +193,17 @@ struct count_labels_parameters {
 	DEVICE_ADDRESS(double) counted;
 	uint64_t rows;
 	int32_t ignored;
+};
+
+/* y = x * counted labels of the part / counted labels of the whole batch */
+struct label_share_parameters {
+	DEVICE_ADDRESS(const float) x;
+	DEVICE_ADDRESS(float) y;
+	DEVICE_ADDRESS(const int32_t) part;
+	DEVICE_ADDRESS(const int32_t) whole;
+	uint64_t part_labels, whole_labels;
+	int32_t ignored;
+	uint32_t ignores;
 };
 
 /* Sums over all elements: one double for each block. */
