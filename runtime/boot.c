@@ -2,6 +2,7 @@
 #include "boot.h"
 
 #include "boot_question.h"
+#include "autodiff/curvature.h"
 #include "base/cpu_clock.h"
 #include "data/dataset.h"
 #include "graph/build.h"
@@ -24,7 +25,10 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 	enum tarn_status st = graph_init(&program->graph, arena);
 	if (st)
 		return st;
-	if (kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST)
+	bool train = kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST;
+	if (train && config->objective.type == OBJECTIVE_HVP)
+		st = curvature_build(config, shape, batch, arena, &program->graph);
+	else if (train)
 		st = training_build(config, shape, batch, arena, &program->graph);
 	else
 		st = evaluation_build(config, shape, batch, arena, &program->graph);
@@ -63,7 +67,9 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 				  "data.batch is %u but there are only %u training samples; lower it to at most %u",
 				  config->data.batch, train_samples, train_samples));
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
-	return st ? st : add_programs(config, &shape, test_samples, false, arena, plan);
+	if (st || config->objective.type == OBJECTIVE_HVP)
+		return st;
+	return add_programs(config, &shape, test_samples, false, arena, plan);
 }
 
 /* Stage 3: what each op needs on this device and costs there, as measured or else as the driver estimates. */

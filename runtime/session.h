@@ -43,6 +43,13 @@ bool session_computes(const struct tarn_session *session);
 /* The step after which the run ends: train.max_steps may stop it before its last epoch. */
 uint64_t session_last_step(const struct tarn_session *session);
 
+/*
+ * Runs the training programs over the first `batches` batches of epoch 0 (0: all) with the learning rate minus the
+ * number of labels of each batch: an SGD update then sums what it reads, weighted by them. *labels: in all; *loss:
+ * mean.
+ */
+enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, double *loss, uint64_t *labels);
+
 /* TARN_EINVAL for a session that only planned. */
 enum tarn_status session_check_running(const struct tarn_session *session);
 

@@ -109,6 +109,33 @@ static enum tarn_status open_planning_device(struct tarn_session *session, const
 	return st ? st : open_device(session, "cuda", config->train.threads, description);
 }
 
+/* hvp.mode auto: of the two plans that fit, the one whose step takes less time. */
+static enum tarn_status choose_plan(struct tarn_session *session)
+{
+	struct config *config = &session->config;
+	if (config->objective.type != OBJECTIVE_HVP || config->hvp.mode != HVP_AUTO)
+		return boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
+	struct plan *other = HOST_NEW(&session->arena, struct plan);
+	struct plan_report report;
+	if (!other)
+		return TARN_ENOMEM;
+	config->hvp.mode = HVP_FORWARD;
+	enum tarn_status forward = boot_plan(config, &session->device, &session->arena, other, &report);
+	if (forward && forward != TARN_EBUDGET)
+		return forward;
+	tarn_error_clear();
+	config->hvp.mode = HVP_REVERSE;
+	enum tarn_status st = boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
+	if (forward || (st && st != TARN_EBUDGET) ||
+	    (!st && session->plan.program[0].time_ns <= other->program[0].time_ns))
+		return st;
+	tarn_error_clear();
+	config->hvp.mode = HVP_FORWARD;
+	session->plan = *other;
+	session->report = report;
+	return TARN_OK;
+}
+
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	struct config *config = &session->config;
@@ -125,9 +152,7 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 #endif
 	if (!st)
 		st = open_planning_device(session, options);
-	if (!st)
-		st = boot_plan(config, &session->device, &session->arena, &session->plan, &session->report);
-	return st;
+	return st ? st : choose_plan(session);
 }
 #else
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
@@ -174,7 +199,7 @@ static enum tarn_status open_feeds(struct tarn_session *session)
 					.batch = train->batch,
 					.shuffle = config->data.shuffle,
 					.drop_last = config->data.drop_last,
-					.augment = true,
+					.augment = config->objective.type != OBJECTIVE_HVP,
 					.seed = config->train.seed,
 					.first_epoch = session->position.epoch,
 					.first_batch = session->position.batch,
@@ -190,7 +215,9 @@ static enum tarn_status open_data(struct tarn_session *session)
 {
 	enum tarn_status st = dataset_open(&session->config, SPLIT_TRAIN, &session->arena, &session->train);
 	if (!st)
-		st = dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
+		st = session->config.objective.type == OBJECTIVE_HVP
+			     ? TARN_OK
+			     : dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
 	if (!st)
 		st = check_data(session);
 	return st;
@@ -271,6 +298,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = prepare_snapshot(config->train.snapshot);
 	if (!st)
 		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
+	if (!st && config->objective.type == OBJECTIVE_HVP)
+		snapshot_leave_out_optimizer(session->snapshot);
 	if (!st)
 		st = start_position(session, options);
 	if (st)

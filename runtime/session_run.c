@@ -93,6 +93,42 @@ static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labe
 	return st;
 }
 
+enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, double *loss, uint64_t *labels)
+{
+	struct step_scalars scalars = { .seed = session->config.train.seed,
+					.bias_correction1 = 1,
+					.bias_correction2 = 1 };
+	enum tarn_status st = TARN_OK;
+	*loss = 0;
+	*labels = 0;
+	feed_rewind(session->train_feed, 0, 0);
+	if (!batches || batches > session->batches)
+		batches = session->batches;
+	for (uint32_t i = 0; i < batches && !st; i++) {
+		struct batch batch;
+		struct tarn_metrics metrics = { 0 };
+		st = feed_next(session->train_feed, &batch);
+		if (st)
+			return st;
+		uint64_t counted = count_labels(session, &session->train, &batch);
+		scalars.learning_rate = -(float)counted;
+		st = stage_batch(session, &session->train, session->train_feed, &batch);
+		if (!st)
+			st = exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
+		if (!st && counted) /* a batch that is ignored whole has no mean */
+			st = run_program(session, true, batch.samples);
+		if (!st)
+			st = read_metrics(session, counted, &metrics);
+		if (counted)
+			*loss += metrics.loss * (double)counted;
+		*labels += counted;
+		if (!st && session->stop && *session->stop)
+			st = tarn_fail(TARN_EINTERRUPTED, "stopped after %u of %u batches", i + 1, batches);
+	}
+	*loss /= (double)*labels;
+	return st;
+}
+
 static void advance(struct tarn_session *session, const struct batch *batch, struct tarn_metrics *metrics)
 {
 	struct snapshot_position *position = &session->position;
@@ -110,6 +146,9 @@ static void advance(struct tarn_session *session, const struct batch *batch, str
 enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *out)
 {
 	enum tarn_status st = session_check_running(session);
+	if (!st && session->config.objective.type == OBJECTIVE_HVP)
+		st = tarn_fail(TARN_EINVAL,
+			       "objective.type is hvp: this plan multiplies with the Hessian, it does not train");
 	if (st)
 		return st;
 	struct tarn_metrics metrics = { 0 };

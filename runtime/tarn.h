@@ -172,6 +172,51 @@ struct tarn_calibration {
 TARN_API enum tarn_status tarn_calibrate(struct tarn_session *session, const char *path,
 					 struct tarn_calibration *calibration);
 
+/*
+ * Curvature: the Hessian H of the mean loss over the training set, by the trained parameters, in a session whose
+ * configuration has objective.type: hvp. A vector is all parameters one after the other, in the order of
+ * tarn_hessian_parameter. Everything that is kept between products lies in the arena.
+ */
+enum tarn_vector { TARN_VECTOR_INPUT, TARN_VECTOR_PRODUCT, TARN_VECTOR_DIAGONAL };
+#define TARN_MAX_EIGENVALUES 256
+#define TARN_MAX_NODES 4096
+
+struct tarn_curvature {
+	const char *task;        /* hvp.task */
+	const char *mode;        /* "reverse" or "forward": what hvp.mode auto chose */
+	uint64_t parameters;     /* length of a vector */
+	uint64_t labels;         /* the loss is the mean over so many */
+	uint64_t products;       /* with H, each a pass over the data */
+	double loss;
+	/* product: v the vector. Norms are Euclidean. */
+	double vector_norm, product_norm, curvature; /* curvature: v.Hv / v.v */
+	/* trace: mean of v.Hv and its standard error. diagonal: its sum is the same estimate. */
+	double trace, trace_error;
+	uint32_t eigenvalues; /* the largest, descending; residual: |Hx - ax| of the approximate eigenvector x */
+	double eigenvalue[TARN_MAX_EIGENVALUES], residual[TARN_MAX_EIGENVALUES];
+	uint32_t nodes; /* density: the sum of weight[] is 1 */
+	double node[TARN_MAX_NODES], weight[TARN_MAX_NODES];
+};
+
+/*
+ * Does what hvp.task asks for. product takes the vector as it is, see below; for hessian only the first three fields are
+ * filled: its columns are products with unit vectors. TARN_EINTERRUPTED by options.stop.
+ */
+TARN_API enum tarn_status tarn_curvature_run(struct tarn_session *session, struct tarn_curvature *curvature);
+
+/* Name and length of parameter number `index` of a vector; NULL behind the last one. */
+TARN_API const char *tarn_hessian_parameter(const struct tarn_session *session, uint32_t index, uint64_t *elements);
+/* A whole vector. TARN_EINVAL when `elements` is not its length or the task has no such vector. */
+TARN_API enum tarn_status tarn_hessian_read(struct tarn_session *session, enum tarn_vector vector, float *value,
+					    uint64_t elements);
+TARN_API enum tarn_status tarn_hessian_write(struct tarn_session *session, enum tarn_vector vector, const float *value,
+					     uint64_t elements);
+/* The input becomes random (hvp.vector, train.seed), or the parameters in a snapshot of the same network. */
+TARN_API enum tarn_status tarn_hessian_random(struct tarn_session *session, uint32_t number);
+TARN_API enum tarn_status tarn_hessian_snapshot(struct tarn_session *session, const char *path);
+/* product = H input, over the training set (hvp.batches of it). loss may be NULL. */
+TARN_API enum tarn_status tarn_hessian_multiply(struct tarn_session *session, double *loss);
+
 TARN_API const char *tarn_version(void);
 
 #ifdef __cplusplus

@@ -93,6 +93,7 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 	} options[] = { { "--plan", ARGUMENT_PLAN, &arguments->options.plan_path },
 			{ "--resume", ARGUMENT_RUN, &arguments->options.resume_path },
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
+			{ "--vector", ARGUMENT_VECTOR, &arguments->vector },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
 			{ "--svg", ARGUMENT_SHOW, &arguments->svg },
 			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },

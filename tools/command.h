@@ -15,6 +15,7 @@ struct arguments {
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
+	const char *vector; /* --vector */
 	bool json, print, explain, help;
 };
 
@@ -26,7 +27,8 @@ enum argument_set {
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
 	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain */
-	ARGUMENT_DEVICE = 128          /* --device FILE */
+	ARGUMENT_DEVICE = 128,         /* --device FILE */
+	ARGUMENT_VECTOR = 256          /* --vector FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -53,6 +55,7 @@ int command_tokens(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);
+int command_hvp(int argc, char **argv);
 
 /* How a command is called and what its options do; false when there is no such command. */
 bool print_command_help(const char *name);

@@ -88,6 +88,14 @@ static const struct {
 	{ "eval", "tarn eval --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
 #endif
 	  "Loss and accuracy of a snapshot on the test set.\n" },
+	{ "hvp",
+	  "tarn hvp CONFIG | --plan FILE.plan [key=value ...] [--weights SNAPSHOT] [--vector SNAPSHOT] [-o FILE.npy] "
+	  "[--json]",
+	  "Asks about the Hessian of the mean loss over the training set, by products with it, inside memory.budget.\n"
+	  "hvp.task says what: product, trace, diagonal, eigenvalues, density, hessian; see `tarn help hvp`.\n"
+	  "  --weights SNAPSHOT  at these weights; else at the initial ones\n"
+	  "  --vector SNAPSHOT   product: the parameters in there are the vector; else it is random\n"
+	  "  -o FILE.npy         writes the product, the diagonal or the whole matrix, in the order that --json names\n" },
 	{ "tokens", "tarn tokens TEXT ... -o TRAIN.tokens [--test TEST.tokens [--test-share PERCENT]]",
 	  "Text files, one after the other, as byte tokens for data.type: tokens.\n"
 	  "  -o FILE               the tokens to train on\n"
@@ -268,6 +276,7 @@ static const struct {
 	{ "plan", command_plan },
 	{ "train", command_train },
 	{ "eval", command_eval },
+	{ "hvp", command_hvp },
 	{ "verify", command_verify },
 	{ "info", command_info },
 	{ "help", command_help },
@@ -297,7 +306,8 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return TARN_EINVAL;
 	}
-	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate"))
+	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate") ||
+	    !strcmp(argv[1], "hvp"))
 		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {

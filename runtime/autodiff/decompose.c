@@ -88,7 +88,7 @@ enum tarn_status decompose_network(struct decomposition *d, struct host_arena *s
 	enum tarn_status st = TARN_OK;
 	for (uint32_t op = 0; op < d->from->ops && !st; op++) {
 		const struct op_row *row = op_row((enum op_kind)d->from->op[op].kind);
-		if (is_replaced(d, op) || (row->effect && !d->effects))
+		if (is_replaced(d, op) || (row->version_of[0] >= 0 && !d->effects))
 			continue;
 		st = append(d, op, scratch, to);
 	}

@@ -41,6 +41,10 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_
 /* What the loss compares the network's result with: labels or values of the data, or the input itself. */
 enum target_kind { TARGET_DATA, TARGET_INPUT };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
+enum objective_kind { OBJECTIVE_LOSS, OBJECTIVE_HVP };
+enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
+enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
+enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
@@ -136,6 +140,21 @@ struct config {
 		const char *snapshot;    /* train.snapshot: file; "" none */
 		uint32_t snapshot_every; /* epochs; 0: only at the end */
 	} train;
+
+	struct {
+		uint32_t type; /* enum objective_kind */
+	} objective;
+
+	struct {
+		uint32_t task; /* enum hvp_task */
+		uint32_t mode; /* enum hvp_mode */
+		uint32_t vector; /* enum hvp_vector */
+		uint32_t samples; /* random vectors */
+		uint32_t steps; /* of a Lanczos iteration */
+		uint32_t eigenvalues; /* largest ones */
+		uint32_t batches; /* of the training set; 0: all */
+		bool training; /* the network as in training: batch statistics, dropout */
+	} hvp;
 
 	/* The network: exactly one of them (both NULL in an executor-only build). */
 	const struct yaml_node *layers;

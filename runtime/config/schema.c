@@ -36,6 +36,10 @@ static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROS
 static const char *const targets[] = { "data", "input" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
+static const char *const objectives[] = { "loss", "hvp" };
+static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
+static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
+static const char *const hvp_vectors[] = { "rademacher", "normal" };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -245,6 +249,30 @@ const struct config_key config_schema[] = {
 	  .help = "File for weights, optimizer state and position, relative to the current directory. Empty: none." },
 	{ .path = "train.snapshot_every", WHOLE(train.snapshot_every, 0, UINT32_LIMIT, "epochs"), .default_text = "0",
 	  .example = "1", .help = "Write the snapshot every so many epochs. 0: only at the end." },
+
+	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "loss",
+	  .help = "What a step is about. loss: the network's loss; hvp: products with the Hessian, set by `tarn hvp`." },
+
+	{ .path = "hvp.task", CHOICE(hvp.task, hvp_tasks), .default_text = "product", .example = "trace",
+	  .help = "For `tarn hvp`, about the Hessian of the mean loss over the training set. product: times one vector; trace, "
+		  "diagonal: estimates of Hutchinson (1990); eigenvalues: the largest, by Lanczos (1950); density: of all "
+		  "eigenvalues, by stochastic Lanczos quadrature (Ubaru et al. 2017); hessian: all of it, for small networks." },
+	{ .path = "hvp.mode", CHOICE(hvp.mode, hvp_modes), .default_text = "reverse", .example = "auto",
+	  .help = "How the gradient is differentiated again: reverse, or forward; auto plans both and takes the faster one. Bits "
+		  "of the results depend on it." },
+	{ .path = "hvp.vector", CHOICE(hvp.vector, hvp_vectors), .default_text = "rademacher", .example = "normal",
+	  .help = "Random vectors, from train.seed: +1 and -1, or normally distributed numbers." },
+	{ .path = "hvp.samples", WHOLE(hvp.samples, 1, 1024, "vectors"), .default_text = "10", .example = "100",
+	  .help = "Random vectors that trace, diagonal and density are averaged over." },
+	{ .path = "hvp.steps", WHOLE(hvp.steps, 2, 256, "steps"), .default_text = "20", .example = "80",
+	  .help = "Steps of a Lanczos iteration; a vector of the parameters' size is kept for each, inside memory.budget. Only "
+		  "with eigenvalues and density." },
+	{ .path = "hvp.eigenvalues", WHOLE(hvp.eigenvalues, 1, 256, "values"), .default_text = "5", .example = "1",
+	  .help = "How many of the largest eigenvalues, at most hvp.steps." },
+	{ .path = "hvp.batches", WHOLE(hvp.batches, 0, UINT32_LIMIT, "batches"), .default_text = "0", .example = "8",
+	  .help = "Batches of the training set that the Hessian is about. 0: all." },
+	{ .path = "hvp.training", BOOL(hvp.training), .default_text = "false", .example = "true",
+	  .help = "The network as in training, with batch statistics and dropout (that of step 0), instead of as in evaluation." },
 
 	{ .path = "layers", .type = CONFIG_NODE, AT(layers), .unit = "list", .default_text = NULL,
 	  .example = "[flatten, {dense: {features: 128}}, relu, {dense: {features: 10}}]",

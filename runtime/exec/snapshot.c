@@ -44,6 +44,7 @@ struct snapshot {
 	char *header;
 	uint8_t *buffer;
 	XXH64_state_t *hash;
+	bool without_optimizer;
 };
 
 /* Names of enum dtype in the format. */
@@ -495,6 +496,11 @@ static int entry_against_name(const void *name, const void *entry)
 	return strcmp(name, (*(const struct entry *const *)entry)->name);
 }
 
+void snapshot_leave_out_optimizer(struct snapshot *snapshot)
+{
+	snapshot->without_optimizer = true;
+}
+
 /* Names, dtypes and shapes are those of the network. */
 static enum tarn_status compare(const struct snapshot *snapshot, const struct snapshot_file *file)
 {
@@ -512,6 +518,8 @@ static enum tarn_status compare(const struct snapshot *snapshot, const struct sn
 	}
 	for (size_t i = 0; i < file->content.tensors; i++) {
 		const char *found = file->content.tensor[i].name;
+		if (snapshot->without_optimizer && !strncmp(found, "optimizer/", 10))
+			continue;
 		if (!snapshot->entries ||
 		    !bsearch(found, snapshot->named, snapshot->entries, sizeof *snapshot->named, entry_against_name))
 			list(&extra, "%s", safetensors_printable(found, name));

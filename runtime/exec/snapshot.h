@@ -39,6 +39,9 @@ enum tarn_status snapshot_open(struct executor *executor, const char *path, stru
 			       struct snapshot **snapshot);
 void snapshot_close(struct snapshot *snapshot);
 
+/* Files may hold optimizer state ("optimizer/..."), which is then not loaded: for plans that do not train. */
+void snapshot_leave_out_optimizer(struct snapshot *snapshot);
+
 /*
  * To `path`; NULL: to the one given at open. TARN_EINVAL (no path, or too long), TARN_EIO; TARN_EDIVERGED when a
  * parameter, an optimizer state or a running statistic is not finite. After a failure the file there is as it was.

@@ -31,6 +31,7 @@ static const char *const role_names[ROLES] = {
 	[ROLE_STAGING] = "staging",
 	[ROLE_SCALARS] = "scalars",
 	[ROLE_METRIC] = "metric",
+	[ROLE_VECTOR] = "vector",
 };
 
 size_t dtype_bytes(uint32_t dtype)

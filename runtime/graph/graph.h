@@ -52,6 +52,7 @@ enum tensor_role {
 	ROLE_STAGING, /* slot that the data loader fills with the next batch */
 	ROLE_SCALARS, /* struct step_scalars, written before each step */
 	ROLE_METRIC,  /* one f32, read after each step */
+	ROLE_VECTOR,  /* of a curvature run: read and written by the host, in no snapshot */
 	ROLES
 };
 
