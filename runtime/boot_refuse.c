@@ -52,7 +52,7 @@ enum tarn_status boot_refuse_budget(const struct config *config, struct plan *pl
 					 "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)shortfall->auto_bytes,
 					 bytes_format(shortfall->auto_bytes, other, sizeof other));
-	if (batch > 1)
+	if (batch > 1 && config->objective.type != OBJECTIVE_MAML)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
 	return tarn_fail(
 		TARN_EBUDGET,

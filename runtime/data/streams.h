@@ -11,5 +11,7 @@
 #define STREAM_SHUFFLE 0x80000000u   /* step = epoch */
 #define STREAM_AUGMENT 0x80000001u   /* step = epoch, index = sample */
 #define STREAM_SYNTHETIC 0x80000010u /* + use; step = split */
+#define STREAM_EPISODE 0x80000020u   /* + split; step = training step, index = task and draw */
+#define STREAM_VECTOR 0x80000030u    /* random vectors of `tarn hvp`; step = number of the vector */
 
 #endif
