@@ -44,6 +44,7 @@ static const struct unused_rule {
 	{ "objective.learn_rates", "objective.type", 1u << OBJECTIVE_MAML },
 	{ "objective.order", "objective.type", 1u << OBJECTIVE_MAML },
 	{ "data.batch", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
+	{ "train.accumulate", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
 	{ "data.shuffle", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
 	{ "data.drop_last", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
 };

@@ -114,12 +114,13 @@ enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, 
 /* The storage type is one, and `mode` names it or f32 where the results may have either. */
 static enum tarn_status need_storage(const struct shape_call *call)
 {
-	if (!dtype_is_real(call->stored) && call->row != op_row(OP_RESHAPE))
+	bool any = call->row == op_row(OP_RESHAPE) || (call->row == op_row(OP_SLICE) && call->stored == DTYPE_I32);
+	if (!dtype_is_real(call->stored) && !any)
 		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
 				  dtype_name(call->stored));
 	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
-		return shape_fail(call, "the result cannot be %s where numbers are stored as %s", dtype_name(call->attr->mode),
-				  dtype_name(call->stored));
+		return shape_fail(call, "the result cannot be %s where numbers are stored as %s",
+				  dtype_name(call->attr->mode), dtype_name(call->stored));
 	return TARN_OK;
 }
 
