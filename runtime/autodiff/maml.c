@@ -178,16 +178,6 @@ static enum tarn_status instantiate(struct builder *b, struct prototype *p, cons
 	return e.status ? e.status : decompose_network(&d, b->scratch, b->graph);
 }
 
-/* To the outer gradient an inner one is what is differentiated, not a gradient. */
-static void call_forward(struct graph *graph, uint32_t first_op)
-{
-	for (uint32_t op = first_op; op < graph->ops; op++) {
-		graph->op[op].phase = PHASE_FORWARD;
-		for (uint32_t k = 0; k < graph->op[op].outputs; k++)
-			graph->tensor[op_outputs(graph, op)[k]].role = ROLE_ACTIVATION;
-	}
-}
-
 /* w - rate g */
 static uint32_t step_of(struct builder *b, struct expression *e, uint32_t index)
 {
@@ -215,7 +205,7 @@ static enum tarn_status inner_step(struct builder *b, uint32_t task, uint32_t nu
 					b->gradient);
 	if (st)
 		return st;
-	call_forward(b->graph, first);
+	autodiff_as_forward(b->graph, first);
 	for (uint32_t i = 0; i < b->count; i++)
 		if (b->gradient[i] != TENSOR_NONE)
 			b->fast[i] = step_of(b, &e, i);
