@@ -141,6 +141,7 @@ help:
 	@echo '  check-slow         runs them with the slow cases'
 	@echo '  check-gpu          runs what needs a GPU and writes $(BUILD)/check-gpu.json; ARGS=--simulated without one'
 	@echo '  cudasim            the simulated CUDA libraries that the tests of the CUDA driver use'
+	@echo '  engines            records what an installed cuDNN offers for the convolutions of tests/cudasim/fixtures'
 	@echo '  golden             rewrites the golden files from what the program says now'
 	@echo '  fuzz               each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) with clang'
 	@echo '  format             clang-format on every source; check-format only says what it would change'
@@ -181,7 +182,7 @@ endif
 endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
-src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
+src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/microbatch*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
 		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
 		 runtime/device_file.c)
@@ -212,6 +213,7 @@ src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn)
 san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 lib-y := -lxxhash -lz -lm -lpthread
 lib-$(CONFIG_YAML) += -lyaml
+lib-$(CONFIG_PNG) += -lpng
 lib-$(CONFIG_LOCKDOWN) += -lseccomp
 lib-$(CONFIG_DRIVER_CPU) += -ldnnl
 openmp-$(CONFIG_DRIVER_CPU) := -fopenmp
@@ -333,9 +335,18 @@ $(cudasim): $(BUILD)/stamps/objects-cudasim $(BUILD)/stamps/link
 	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) \
 		$(filter %libcuda.so.1,$(filter-out $@,$^)) -lm -lpthread
 
-.PHONY: tests cudasim run-check run-check-slow run-check-gpu run-golden run-train
-tests: $(test-programs) $(cudasim)
+# Asks an installed cuDNN, without a device, for the engines that its double serves.
+record-engines := $(BUILD)/cudasim/record_engines
+$(record-engines): tests/cudasim/record_engines.c tests/cudasim/cudnn_values.h $(BUILD)/stamps/flags-cudasim
+	$(call say,LD,$@)mkdir -p $(@D); $(flags-cudasim) -o $@ $< -ldl
+
+.PHONY: tests cudasim engines run-check run-check-slow run-check-gpu run-golden run-train
+tests: $(test-programs) $(cudasim) $(record-engines)
 cudasim: $(cudasim)
+fixtures := tests/cudasim/fixtures
+engines: $(record-engines)
+	$(quiet)for device in h200 rtx3060ti; do $< configs/devices/$$device.json $(fixtures)/convolutions.txt \
+		>$(BUILD)/engines && mv $(BUILD)/engines $(fixtures)/engines_$$device.txt || exit 1; done
 
 # A test script that calls make gets the variables of this one, and not its job server, which it cannot reach.
 run-tests = MAKEFLAGS='$(MAKEOVERRIDES)' MFLAGS= BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' TESTS='$(TESTS)' \

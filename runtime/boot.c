@@ -17,24 +17,27 @@
 #include <string.h>
 
 /* Stage 1, 2: the graphs of every program that the data ask for. */
-static enum tarn_status add_program(const struct config *config, const struct sample_shape *shape,
-				    enum program_kind kind, uint32_t batch, struct host_arena *arena, struct plan *plan)
+static enum tarn_status add_program(const struct config *config, const struct sample_shape *whole,
+				    enum program_kind kind, uint32_t batch, uint32_t size, struct host_arena *arena,
+				    struct plan *plan)
 {
 	struct program *program = &plan->program[plan->programs];
+	const struct sample_shape shape = dataset_shape(config, whole, size);
 	program->kind = kind;
 	program->batch = batch;
+	program->shape = size;
 	enum tarn_status st = graph_init(&program->graph, arena);
 	if (st)
 		return st;
 	bool train = kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST;
 	if (train && config->objective.type == OBJECTIVE_HVP)
-		st = curvature_build(config, shape, batch, arena, &program->graph);
+		st = curvature_build(config, &shape, batch, arena, &program->graph);
 	else if (config->objective.type == OBJECTIVE_MAML)
-		st = maml_build(config, shape, train, arena, &program->graph);
+		st = maml_build(config, &shape, train, arena, &program->graph);
 	else if (train)
-		st = training_build(config, shape, batch, arena, &program->graph);
+		st = training_build(config, &shape, batch, arena, &program->graph);
 	else
-		st = evaluation_build(config, shape, batch, arena, &program->graph);
+		st = evaluation_build(config, &shape, batch, arena, &program->graph);
 	if (!st)
 		st = graph_check(&program->graph);
 	if (!st)
@@ -42,21 +45,53 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 	return st;
 }
 
-/* A full batch and, where the samples are no multiple of it, the last one. */
+/* A full batch and, where the samples are no multiple of it, the last one; full ones of the smaller shapes. */
 static enum tarn_status add_programs(const struct config *config, const struct sample_shape *shape, uint32_t samples,
 				     bool train, struct host_arena *arena, struct plan *plan)
 {
 	uint32_t batch = config->data.batch < samples ? config->data.batch : samples;
 	if (config->objective.type == OBJECTIVE_MAML && samples) /* tasks are drawn: every step has as many */
-		return add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, maml_batch(config), arena,
+		return add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, maml_batch(config), 0, arena,
 				   plan);
 	uint32_t last = batch ? samples % batch : 0;
 	enum tarn_status st = TARN_OK;
 	if (batch)
-		st = add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, batch, arena, plan);
+		st = add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, batch, 0, arena, plan);
 	if (last && !st && !(train && config->data.drop_last))
-		st = add_program(config, shape, train ? PROGRAM_TRAIN_LAST : PROGRAM_EVALUATE_LAST, last, arena, plan);
+		st = add_program(config, shape, train ? PROGRAM_TRAIN_LAST : PROGRAM_EVALUATE_LAST, last, 0, arena,
+				 plan);
+	for (uint32_t size = 1; train && size < config->data.shapes.count && !st; size++)
+		st = add_program(config, shape, PROGRAM_TRAIN, batch, size, arena, plan);
 	return st;
+}
+
+/* Layers whose weights depend on the size of samples have others for each of data.shapes. */
+static enum tarn_status check_parameters(const struct config *config, const struct plan *plan)
+{
+	const struct graph *first = &plan->program[0].graph;
+	for (uint32_t p = 1; p < plan->programs; p++) {
+		const struct graph *graph = &plan->program[p].graph;
+		for (uint32_t t = 0; t < graph->tensors && plan->program[p].shape; t++) {
+			const struct tensor *tensor = &graph->tensor[t], *other;
+			if (tensor->role != ROLE_PARAMETER || tensor->producer != OP_NONE)
+				continue;
+			uint32_t found = graph_find(first, tensor_name(graph, t));
+			other = found == TENSOR_NONE ? NULL : &first->tensor[found];
+			char here[SHAPE_TEXT], there[SHAPE_TEXT] = "absent";
+			if (other && tensor->rank == other->rank &&
+			    !memcmp(tensor->dim, other->dim, tensor->rank * sizeof *tensor->dim))
+				continue;
+			if (other)
+				shape_format(other->dim, other->rank, there, sizeof there);
+			return tarn_fail(
+				TARN_EINVAL,
+				"data.shapes: %s is %s with samples of %u but %s with those of %u; the "
+				"parameters of the network must not depend on the size of its input",
+				tensor_name(graph, t), shape_format(tensor->dim, tensor->rank, here, sizeof here),
+				config->data.shapes.item[plan->program[p].shape], there, config->data.shapes.item[0]);
+		}
+	}
+	return TARN_OK;
 }
 
 static enum tarn_status build_graphs(const struct config *config, struct host_arena *arena, struct plan *plan)
@@ -75,6 +110,9 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	st = add_programs(config, &shape, train_samples, true, arena, plan);
 	if (st || config->objective.type == OBJECTIVE_HVP)
 		return st;
+	st = check_parameters(config, plan);
+	if (st)
+		return config_fail_place(config, st);
 	return add_programs(config, &shape, test_samples, false, arena, plan);
 }
 
@@ -316,7 +354,13 @@ static enum tarn_status plan_memory(const struct config *config, struct device *
 		/* The figures of a plan are without offload; what is asked for here may be less with it. */
 		if (part[i].offload.min_budget < least - with_overhead(&limits, plan->persistent_bytes))
 			least = with_overhead(&limits, plan->persistent_bytes + part[i].offload.min_budget);
-		shortfall.needed = least > shortfall.needed ? least : shortfall.needed;
+		if (least > shortfall.needed) {
+			shortfall.needed = least;
+			shortfall.needed_shape = plan->program[i].shape;
+		}
+		if (plan->program[i].kind == PROGRAM_TRAIN && least <= limits.budget && plan->program[i].shape &&
+		    (!shortfall.fitting_shape || plan->program[i].shape < shortfall.fitting_shape))
+			shortfall.fitting_shape = plan->program[i].shape;
 	}
 	if (refused || shortfall.needed > limits.budget)
 		return boot_refuse_budget(config, plan, &shortfall, arena);

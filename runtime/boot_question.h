@@ -32,9 +32,11 @@ struct boot_shortfall {
 	uint32_t program; /* that needs plan->min_budget_bytes */
 	struct boot_question *question;
 	const struct device_overhead *overhead;
-	uint64_t budget;     /* of everything that the device holds */
-	uint64_t needed;     /* the smallest budget, with offload where that is asked for */
-	uint64_t auto_bytes; /* what `auto` gets by with, without offload */
+	uint64_t budget;        /* of everything that the device holds */
+	uint64_t needed;        /* the smallest budget, with offload where that is asked for */
+	uint32_t needed_shape;  /* of the program that needs `needed` */
+	uint32_t fitting_shape; /* the largest of data.shapes whose training step fits the budget; 0: none known */
+	uint64_t auto_bytes;    /* what `auto` gets by with, without offload */
 };
 
 /* TARN_EBUDGET, at the budget's place: the smallest budget, what is largest in it, and what would help. */

@@ -32,6 +32,15 @@ static void describe_least(struct plan *plan, uint32_t index, struct boot_questi
 	tarn_error_clear();
 }
 
+/* Would more parts of a batch be another way, with the same mathematics? */
+static bool can_be_parted(const struct config *config, const struct graph *graph)
+{
+	for (uint32_t op = 0; op < graph->ops && config->train.microbatch_norm == MICROBATCH_NORM_REFUSE; op++)
+		if (graph->op[op].kind == OP_BATCH_STATS)
+			return false;
+	return config->memory.microbatches == MICROBATCHES_GIVEN && config->train.accumulate < graph->batch;
+}
+
 enum tarn_status boot_refuse_budget(const struct config *config, struct plan *plan,
 				    const struct boot_shortfall *shortfall, struct host_arena *arena)
 {
@@ -52,8 +61,16 @@ enum tarn_status boot_refuse_budget(const struct config *config, struct plan *pl
 					 "; memory.recompute: auto gets by with %llu bytes (%s)",
 					 (unsigned long long)shortfall->auto_bytes,
 					 bytes_format(shortfall->auto_bytes, other, sizeof other));
+	const struct size_list *shapes = &config->data.shapes;
+	if (shapes->count)
+		used += (size_t)snprintf(ways + used, sizeof ways - used, "; of data.shapes %u needs that much",
+					 shapes->item[shortfall->needed_shape]);
+	if (shapes->count && shortfall->fitting_shape)
+		used += (size_t)snprintf(ways + used, sizeof ways - used, ", %u fits",
+					 shapes->item[shortfall->fitting_shape]);
 	if (batch > 1 && config->objective.type != OBJECTIVE_MAML)
-		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u needs less", batch);
+		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u%s needs less", batch,
+			 can_be_parted(config, &plan->program[0].graph) ? ", or a larger train.accumulate," : "");
 	return tarn_fail(
 		TARN_EBUDGET,
 		"%smemory.budget: %s (%llu bytes) is too small; the smallest that plans with memory.recompute: %s%s is "

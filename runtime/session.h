@@ -31,9 +31,15 @@ struct tarn_session {
 	struct snapshot *snapshot;
 	struct snapshot_position position;
 	struct tarn_metrics metrics;
-	uint64_t total_steps;   /* of the learning rate's schedule */
-	uint64_t resumed_steps; /* done before this session */
-	uint32_t batches;       /* in an epoch */
+	uint64_t total_steps;                /* of the learning rate's schedule */
+	uint64_t resumed_steps;              /* done before this session */
+	uint32_t batches;                    /* in an epoch */
+	const char *slot[CONFIG_MAX_ARRAYS]; /* "staging/NAME" of data.arrays */
+	struct session_loss {
+		const char *name, *loss, *correct; /* and the names of its metrics; correct NULL: no labels */
+		uint64_t labels;                   /* of a sample */
+	} loss[TARN_MAX_LOSSES];                   /* of network.losses, that of the last layer first */
+	uint32_t losses;
 	const volatile int *stop;
 	bool finished, plan_only;
 };
@@ -50,6 +56,12 @@ uint64_t session_last_step(const struct tarn_session *session);
  * mean.
  */
 enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, double *loss, uint64_t *labels);
+
+/*
+ * Boot (session_arrays.c): names of the slots of data.arrays and of the metrics of network.losses, and whether the
+ * integers in the arrays are labels or ids that the plan's ops know.
+ */
+enum tarn_status session_open_arrays(struct tarn_session *session);
 
 /* TARN_EINVAL for a session that only planned. */
 enum tarn_status session_check_running(const struct tarn_session *session);

@@ -6,6 +6,7 @@
 #endif
 #include "exec/profile.h"
 #include "plan/draw.h"
+#include "plan/layer_table.h"
 
 #include <string.h>
 
@@ -105,6 +106,12 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .time_bound_ns = report->time_bound_ns,
 					 .peak_bound_bytes = report->peak_bound_bytes,
 					 .gap = report->gap,
+					 .state_bytes = report->state_bytes,
+					 .microbatches = session->config.train.accumulate,
+					 .workspace_cap = session->config.memory.workspace_cap,
+					 .microbatches_chosen =
+						 session->config.memory.microbatches == MICROBATCHES_AUTO,
+					 .workspace_chosen = session->config.memory.workspace_chosen,
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,
@@ -114,6 +121,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .reserve_bytes = report->reserve_bytes,
 					 .inner_step_bytes = report->inner_step_bytes,
 					 .device = plan->device ? plan->device : "",
+					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
@@ -124,6 +132,8 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 	uint32_t input = graph_find(graph, "staging/input");
 	for (uint32_t d = 1; input != TENSOR_NONE && d < graph->tensor[input].rank && d <= 5; d++)
 		info->sample_dim[info->sample_rank++] = graph->tensor[input].dim[d];
+	info->shapes = session->config.data.shapes.count;
+	memcpy(info->shape, session->config.data.shapes.item, sizeof info->shape);
 	return TARN_OK;
 }
 
@@ -161,6 +171,20 @@ enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json
 		plan_explain_json(&explanation, &session->curve, out);
 	else if (!st)
 		plan_explain_print(&explanation, &session->curve, out);
+	host_arena_fini(&scratch);
+	return st;
+}
+
+enum tarn_status tarn_plan_layers(const struct tarn_session *session, bool whole, bool json, FILE *out)
+{
+	const struct graph *graph = &session->plan.program[0].graph;
+	struct host_arena scratch;
+	enum tarn_status st = TARN_OK;
+	host_arena_init(&scratch);
+	if (json)
+		layer_table_json(graph, out);
+	else
+		st = layer_table_print(graph, whole, &scratch, out);
 	host_arena_fini(&scratch);
 	return st;
 }

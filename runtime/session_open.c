@@ -6,6 +6,7 @@
 #include "verify/verify.h"
 #ifdef CONFIG_PLANNER
 #include "boot.h"
+#include "boot_choice.h"
 #endif
 #ifdef CONFIG_YAML
 #include "device_file.h"
@@ -21,6 +22,8 @@ static bool may_change_after_planning(const char *override)
 {
 	if (!strncmp(override, "train.threads=", 14))
 		return false; /* workspaces were sized for a number of threads */
+	if (!strncmp(override, "train.accumulate=", 17) || !strncmp(override, "train.microbatch_norm=", 22))
+		return false; /* the parts of a batch are in the graphs */
 	static const char *const keys[] = { "name=",
 					    "train.",
 					    "optimizer.learning_rate=",
@@ -67,13 +70,19 @@ static enum tarn_status open_device(struct tarn_session *session, const char *dr
 	if (!ops)
 		return TARN_EUNSUPPORTED;
 	struct device_options options = { .threads = threads,
-					  .workspace_cap = session->config.memory.workspace_cap,
 					  .reserve_bytes = session->config.reserve,
 					  .tf32 = session->config.tf32,
 					  .description = description };
-	session->device = (struct device){ .ops = ops, .host = &session->arena };
 	enum tarn_status st = description ? TARN_OK : ops->probe();
-	return st ? st : ops->open(&session->device, &options);
+#ifdef CONFIG_PLANNER
+	if (!st && !session->plan.programs)
+		st = boot_choose(ops, &options, &session->config);
+#endif
+	if (st)
+		return st;
+	options.workspace_cap = session->config.memory.workspace_cap;
+	session->device = (struct device){ .ops = ops, .host = &session->arena };
+	return ops->open(&session->device, &options);
 }
 
 /* Kernels were chosen, and workspaces sized, for one device and the libraries it had. */
@@ -226,6 +235,8 @@ static enum tarn_status open_data(struct tarn_session *session)
 			     : dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
 	if (!st)
 		st = check_data(session);
+	if (!st)
+		st = session_open_arrays(session);
 	if (st || session->config.objective.type != OBJECTIVE_MAML)
 		return st;
 	st = episodes_open(&session->config, &session->train, SPLIT_TRAIN, &session->arena, &session->train_episodes);

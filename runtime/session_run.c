@@ -34,11 +34,14 @@ static enum tarn_status write_scalars(struct tarn_session *session, double *rate
 static enum tarn_status stage_batch(struct tarn_session *session, const struct dataset *dataset, struct feed *feed,
 				    const struct batch *batch)
 {
-	uint64_t inputs = dataset->sample_elements * batch->samples,
-		 targets = dataset->target_elements * batch->samples;
+	const struct dataset_size *size = &dataset->size[batch->size];
+	uint64_t inputs = size->sample_elements * batch->samples, targets = size->target_elements * batch->samples;
 	enum tarn_status st = exec_write(&session->executor, "staging/input", batch->input, inputs * sizeof(float));
 	if (!st && targets) /* labels are i32, other targets f32: four bytes either way */
 		st = exec_write(&session->executor, "staging/target", batch->target, targets * sizeof(float));
+	for (uint32_t k = 0; k < dataset->shape.arrays && !st; k++)
+		st = exec_write(&session->executor, session->slot[k], batch->array[k],
+				dataset->array_elements[k] * batch->samples * sizeof(float));
 	feed_release(feed);
 	return st;
 }
@@ -47,7 +50,7 @@ static enum tarn_status stage_batch(struct tarn_session *session, const struct d
 static uint64_t count_labels(const struct tarn_session *session, const struct dataset *dataset,
 			     const struct batch *batch)
 {
-	uint64_t labels = dataset->target_elements * batch->samples, counted = 0;
+	uint64_t labels = dataset->size[batch->size].target_elements * batch->samples, counted = 0;
 	const int32_t *label = batch->target, ignored = session->config.network.ignore_index;
 	if (session->config.objective.type == OBJECTIVE_MAML) /* queries alone are judged */
 		return (uint64_t)session->config.objective.tasks * session->config.objective.ways *
@@ -60,16 +63,16 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 	return counted;
 }
 
-static enum tarn_status run_program(struct tarn_session *session, bool train, uint32_t samples)
+static enum tarn_status run_program(struct tarn_session *session, bool train, const struct batch *batch)
 {
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
 		const struct program *program = &session->plan.program[i];
 		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
-		if (trains == train && program->batch == samples)
+		if (trains == train && program->batch == batch->samples && program->shape == batch->size)
 			return exec_run(&session->executor, i);
 	}
-	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u",
-			 train ? "training" : "evaluation", samples);
+	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u samples of shape %u",
+			 train ? "training" : "evaluation", batch->samples, batch->size);
 }
 
 /* *value = the metric, or NaN when the network does not have it. */
@@ -83,6 +86,23 @@ static enum tarn_status read_metric(struct tarn_session *session, const char *na
 	return st;
 }
 
+/* The parts of the loss; `labels`: those of the last layer that count. */
+static enum tarn_status read_parts(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
+{
+	enum tarn_status st = TARN_OK;
+	metrics->parts = session->losses;
+	for (uint32_t i = 0; i < session->losses && !st; i++) {
+		const struct session_loss *loss = &session->loss[i];
+		double correct = (double)NAN, counted = (double)(i ? loss->labels * metrics->samples : labels);
+		st = read_metric(session, loss->loss, &metrics->part[i].loss);
+		if (!st && loss->correct)
+			st = read_metric(session, loss->correct, &correct);
+		metrics->part[i].name = loss->name;
+		metrics->part[i].accuracy = correct / counted;
+	}
+	return st;
+}
+
 static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
 {
 	double correct;
@@ -93,7 +113,7 @@ static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labe
 		st = read_metric(session, "metric/gradient_norm", &metrics->gradient_norm);
 	if (!st)
 		metrics->accuracy = correct / (double)labels;
-	return st;
+	return st ? st : read_parts(session, labels, metrics);
 }
 
 enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, double *loss, uint64_t *labels)
@@ -119,7 +139,7 @@ enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, do
 		if (!st)
 			st = exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
 		if (!st && counted) /* a batch that is ignored whole has no mean */
-			st = run_program(session, true, batch.samples);
+			st = run_program(session, true, &batch);
 		if (!st)
 			st = read_metrics(session, counted, &metrics);
 		if (counted)
@@ -171,7 +191,7 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	if (!st)
 		st = write_scalars(session, &metrics.learning_rate);
 	if (!st)
-		st = run_program(session, true, batch.samples);
+		st = run_program(session, true, &batch);
 	if (!st)
 		st = read_metrics(session, labels, &metrics);
 	if (st)
@@ -186,6 +206,17 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 				 "step %llu: the loss is not finite (%f); lower optimizer.learning_rate (now %g)",
 				 (unsigned long long)metrics.step, metrics.loss, metrics.learning_rate);
 	return TARN_OK;
+}
+
+/* Each sample has as many labels as any other, so that means over batches are weighted by samples. */
+static void add_parts(struct tarn_evaluation *sum, const struct tarn_metrics *metrics)
+{
+	sum->parts = metrics->parts;
+	for (uint32_t i = 0; i < metrics->parts; i++) {
+		sum->part[i].name = metrics->part[i].name;
+		sum->part[i].loss += metrics->part[i].loss * metrics->samples;
+		sum->part[i].accuracy += metrics->part[i].accuracy * metrics->samples;
+	}
 }
 
 enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *out)
@@ -210,11 +241,12 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 		uint64_t labels = count_labels(session, &session->test, &batch);
 		st = stage_batch(session, &session->test, session->test_feed, &batch);
 		if (!st)
-			st = run_program(session, false, batch.samples);
+			st = run_program(session, false, &batch);
 		if (!st)
 			st = read_metrics(session, labels, &metrics);
 		sum.samples += batch.samples;
 		counted += labels;
+		add_parts(&sum, &metrics);
 		if (labels) { /* a batch that is ignored whole has no mean */
 			sum.loss += metrics.loss * (double)labels;
 			sum.accuracy += metrics.accuracy * (double)labels;
@@ -225,6 +257,10 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 	}
 	if (st)
 		return st;
+	for (uint32_t i = 0; i < sum.parts; i++) {
+		sum.part[i].loss /= (double)sum.samples;
+		sum.part[i].accuracy /= (double)sum.samples;
+	}
 	sum.loss /= (double)counted;
 	sum.accuracy /= (double)counted;
 	*out = sum;

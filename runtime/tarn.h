@@ -57,7 +57,13 @@ struct tarn_plan_info {
 	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
-	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F */
+	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F; the largest of data.shapes */
+	uint32_t shapes, shape[8];           /* data.shapes, the largest first; 0: one shape */
+	uint64_t state_bytes;                /* of optimizer state */
+	uint32_t microbatches;               /* parts that a batch is taken in */
+	uint64_t workspace_cap;              /* memory.workspace_cap, bytes; UINT64_MAX: unlimited */
+	/* Chosen by `auto` for this budget: the last bits of results may change with the choice. */
+	bool microbatches_chosen, workspace_chosen;
 	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
 	/*
 	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no
@@ -65,6 +71,7 @@ struct tarn_plan_info {
 	 */
 	uint64_t time_bound_ns, peak_bound_bytes;
 	double gap;
+	bool synthetic; /* data.synthetic: the samples are made up and stand in for those of the configuration */
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */
@@ -77,13 +84,22 @@ struct tarn_plan_info {
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };
 
+/* With network.losses: one of the losses whose weighted sum is the loss of a step or of an evaluation. */
+#define TARN_MAX_LOSSES 17u
+struct tarn_loss {
+	const char *name;      /* "network" for that of the last layer; borrowed from the session */
+	double loss, accuracy; /* without its weight; accuracy NaN where it has no labels */
+};
+
 struct tarn_metrics {
-	uint64_t step;                       /* steps done, this one included */
-	uint32_t epoch;                      /* from 0 */
-	uint32_t batch, batches;             /* in the epoch: done, and how many it has */
-	uint32_t samples;                    /* of this step */
-	double loss;                         /* mean over the samples of this step; NaN on the null driver */
-	double accuracy;                     /* of this step; NaN where the loss has no labels */
+	uint64_t step;           /* steps done, this one included */
+	uint32_t epoch;          /* from 0 */
+	uint32_t batch, batches; /* in the epoch: done, and how many it has */
+	uint32_t samples;        /* of this step */
+	double loss;             /* mean over the samples of this step; NaN on the null driver */
+	double accuracy;         /* of this step; NaN where the loss has no labels */
+	struct tarn_loss part[TARN_MAX_LOSSES];
+	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
 	bool epoch_end;                      /* this step was the last of its epoch */
@@ -93,6 +109,8 @@ struct tarn_metrics {
 struct tarn_evaluation {
 	uint32_t samples;
 	double loss, accuracy; /* accuracy NaN where the loss has no labels */
+	struct tarn_loss part[TARN_MAX_LOSSES];
+	uint32_t parts;
 };
 
 TARN_API enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_session **session);
@@ -133,6 +151,12 @@ TARN_API enum tarn_status tarn_plan_curve(struct tarn_session *session);
  * was made. Sentences, or one JSON object.
  */
 TARN_API enum tarn_status tarn_plan_explain(const struct tarn_session *session, bool json, FILE *out);
+
+/*
+ * The network as a table: name, op, result, parameters, bytes, floating-point operations. Unless `whole`, a long one is
+ * shortened. `json`: one object with all that is needed to build the same network elsewhere.
+ */
+TARN_API enum tarn_status tarn_plan_layers(const struct tarn_session *session, bool whole, bool json, FILE *out);
 
 /*
  * The training step's problem as JSON, in the format that `tarn dag` reads, and the time that `tarn dag` finds for it

@@ -457,6 +457,7 @@ static const struct {
 	{ OPTIMIZER_MOMENTUM, OP_MOMENTUM, 1, "optimizer/a/weight/momentum" },
 	{ OPTIMIZER_ADAM, OP_ADAM, 2, "optimizer/a/weight/m" },
 	{ OPTIMIZER_ADAMW, OP_ADAM, 2, "optimizer/a/weight/m" },
+	{ OPTIMIZER_LION, OP_LION, 1, "optimizer/a/weight/m" },
 };
 
 START_TEST(updates_follow_the_gradients)

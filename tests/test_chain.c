@@ -140,6 +140,51 @@ START_TEST(long_chains)
 }
 END_TEST
 
+/* The closed form and the programme share nothing; here they judge one another. */
+START_TEST(closed_form_is_the_programme)
+{
+	struct chain_case chain;
+	int32_t least[64];
+	for (uint32_t n = 2; n <= 30; n++)
+		for (uint32_t reads_output = 0; reads_output < 2; reads_output++) {
+			chain_case_fill(&chain, n, reads_output, NULL, 1);
+			ck_assert(chain_oracle(&chain, n + 4, least));
+			for (uint32_t m = 0; m <= n + 4; m++)
+				ck_assert_int_eq(chain_binomial(n, reads_output, m), least[m]);
+		}
+}
+END_TEST
+
+/* Whole plans of equal stages, from the least budget to keeping all, more closely near the least. */
+static const uint32_t binomial_lengths[] = { 100, 400, 1000 };
+#define BINOMIAL_BUDGETS 14u
+
+START_TEST(long_equal_chains_are_binomial)
+{
+	struct chain_case chain;
+	uint32_t n = binomial_lengths[_i];
+	for (uint32_t reads_output = 0; reads_output < 2; reads_output++) {
+		chain_case_fill(&chain, n, reads_output, NULL, 1);
+		struct problem *p = problem_of(&chain);
+		uint32_t first = 3 + reads_output, last = units_of_all(&chain), judged = BINOMIAL_BUDGETS;
+		for (uint32_t i = 0; i < judged; i++) {
+			uint32_t m = first + (last - first) * i * i * i / ((judged - 1) * (judged - 1) * (judged - 1));
+			struct planner_request request = { .problem = p,
+							   .strategy = STRATEGY_AUTO,
+							   .budget = m,
+							   .effort = EFFORT_NORMAL,
+							   .sum_of_bytes = true,
+							   .skip_least = true };
+			struct planner_result r;
+			ck_assert_msg(!planner_run(&request, &arena, &r), "%u stages, %u units: refused", n, m);
+			uint64_t optimum = r.base_time_ns + (uint64_t)chain_binomial(n, reads_output, m);
+			ck_assert_msg(r.time_ns == optimum, "%u stages, %u units: %lu for %lu", n, m,
+				      (unsigned long)r.time_ns, (unsigned long)optimum);
+		}
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("chain");
@@ -148,6 +193,8 @@ int main(void)
 	tcase_set_timeout(quick, 120);
 	tcase_add_loop_test(quick, equal_stages, 1, (int)(sizeof lengths / sizeof *lengths));
 	tcase_add_loop_test(quick, different_stages, 1, (int)(sizeof lengths / sizeof *lengths));
+	tcase_add_test(quick, closed_form_is_the_programme);
+	tcase_add_loop_test(quick, long_equal_chains_are_binomial, 0, 1);
 	suite_add_tcase(suite, quick);
 	if (getenv("TARN_TEST_SLOW")) {
 		TCase *slow = tcase_create("slow");
@@ -155,6 +202,12 @@ int main(void)
 		tcase_set_timeout(slow, 7200);
 		tcase_add_loop_test(slow, long_chains, 0, (int)(sizeof long_lengths / sizeof *long_lengths));
 		suite_add_tcase(suite, slow);
+		TCase *binomial = tcase_create("binomial");
+		tcase_add_checked_fixture(binomial, setup, teardown);
+		tcase_set_timeout(binomial, 7200);
+		tcase_add_loop_test(binomial, long_equal_chains_are_binomial, 1,
+				    (int)(sizeof binomial_lengths / sizeof *binomial_lengths));
+		suite_add_tcase(suite, binomial);
 	}
 	return testing_run(suite);
 }

@@ -37,6 +37,30 @@ plan_fields() {
 	[ "$(field "$directory/plan.json" lower_bound_time)" = "$(field "$directory/plan.json" total_time)" ]
 }
 
+# The table adds up, is short before a training however deep the network, and whole in JSON.
+layer_summary() {
+	"$tarn" plan "$directory/net.yaml" --summary --json >"$directory/summary.json"
+	/usr/bin/python3 - "$directory/summary.json" <<-'END'
+		import json, math, sys
+		plan = json.load(open(sys.argv[1]))
+		network = plan["network"]
+		parameters = [p for p in network["persistent"] if p["role"] == "parameter"]
+		assert sum(math.prod(p["shape"]) for p in parameters) == plan["parameter_count"]
+		conv = next(o for o in network["ops"] if o["name"] == "conv2d1")
+		assert conv["op"] == "conv2d" and conv["shape"] == [8, 8, 8, 8] and conv["bytes"] == 8 * 8 * 8 * 8 * 4
+		assert conv["flops"] >= 2 * 8 * 8 * 8 * 8 * 3 * 3 * 2 and conv["pad_begin"] == [1, 1]
+		made = {t for o in network["ops"] for t in o["outputs"]} | {p["name"] for p in network["persistent"]}
+		assert all(t in made for o in network["ops"] for t in o["inputs"])
+	END
+	"$tarn" plan "$directory/net.yaml" --summary >"$directory/summary.txt"
+	grep -q "^  conv2d1  *conv2d  *8x8x8x8  *152 " "$directory/summary.txt"
+	grep -q "^  sum  *$(field "$directory/summary.json" parameter_count) " "$directory/summary.txt"
+	"$tarn" train configs/peers/resnet110.yaml data.batch=1 train.max_steps=1 device.driver=null train.snapshot= \
+		>"$directory/train.txt"
+	grep -q '^  stage1/ .* ops ' "$directory/train.txt"
+	[ "$(grep -c . "$directory/train.txt")" -lt 80 ]
+}
+
 train_fields() {
 	"$tarn" train "$directory/net.yaml" --json >"$directory/train.json"
 	for key in steps loss test_accuracy peak_bytes transient_peak_bytes arena_bytes arena_touched_bytes max_rss_bytes \
@@ -256,7 +280,26 @@ null_driver() {
 	[ "$(field "$directory/null.json" steps)" = 3 ]
 }
 
+# Never silently: on stderr, in the results; without the key the message names it.
+stand_in() {
+	local net=$directory/cifar.yaml
+	printf '%s\n' "data: {type: cifar10, directory: nowhere, batch: 8}" "layers: [flatten, {dense: 10}]" \
+		"train: {max_steps: 2, threads: 1}" >"$net"
+	! "$tarn" train "$net" 2>"$directory/error" || return 1
+	grep -q "data.synthetic: true" "$directory/error"
+	"$tarn" plan "$net" data.synthetic=true -o "$directory/cifar.plan" >/dev/null
+	"$tarn" train "$net" data.synthetic=true --json >"$directory/cifar.json" 2>"$directory/error"
+	grep -q "the samples are made up" "$directory/error"
+	[ "$(field "$directory/cifar.json" synthetic_data)" = True ]
+	"$tarn" train --plan "$directory/cifar.plan" >"$directory/output" 2>"$directory/error"
+	grep -q "the samples are made up" "$directory/error"
+	grep -q "the samples are made up" "$directory/output"
+	grep -q "made-up samples" "$directory/output"
+	[ "$(field "$directory/train.json" synthetic_data)" = False ]
+}
+
 expect "plan --json has every field" plan_fields
+expect "the layers are listed" layer_summary
 expect "train --json has every field" train_fields
 expect "the smallest budget trains to the same weights, less is refused" smallest_budget
 expect "a budget that is too small is named with its place" budget_place
@@ -275,4 +318,5 @@ expect "a broken pipe loses no weights" broken_pipe
 expect "measured costs plan the same numbers" calibration
 expect "help, info and bad arguments" usage
 expect "the null driver plans and runs" null_driver
+expect "a stand-in for data is said, and asked for" stand_in
 finish

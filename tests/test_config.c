@@ -99,7 +99,9 @@ START_TEST(test_examples)
 	const struct config_key *key = &config_schema[_i];
 	const char *companions = "memory.recompute=manual memory.keep=a data.std=1 data.mean=1 data.type=hash "
 				 "optimizer.type=adam optimizer.schedule.type=step train.snapshot=f";
-	if (!strcmp(key->path, "layers") || !strcmp(key->path, "model"))
+	if (strstr(key->path, "arrays"))
+		companions = "data.type=npy data.arrays=[a,b] data.train_arrays=[c,d] data.test_arrays=[e,f]";
+	if (key->type == CONFIG_NODE)
 		return;
 	const char *override[16];
 	uint32_t count = 0;
@@ -179,7 +181,7 @@ static const struct {
 	{ "workspace_limit: 512\n" SMALLEST, NULL, "did you mean \"memory.workspace_cap\"?" },
 	{ "optimizer: {schedule: {tpye: cosine}}\n" SMALLEST, NULL, "did you mean \"optimizer.schedule.type\"?" },
 	{ "zebra: 1\n" SMALLEST, NULL, "unknown key \"zebra\"; the top level has name, device, memory, data" },
-	{ "train: {zebra: 1}\n" SMALLEST, NULL, "unknown key \"train.zebra\"; train: has epochs, max_steps, seed" },
+	{ "train: {zebra: 1}\n" SMALLEST, NULL, "unknown key \"train.zebra\"; train: has epochs, max_steps, accumulate" },
 	{ "memory.budget: 1 GiB\n" SMALLEST, NULL, "unknown key \"memory.budget\"; write one map inside the other" },
 	{ SMALLEST, "optimiser.type=sgd", "command line: unknown key \"optimiser\"; did you mean \"optimizer\"?" },
 	{ SMALLEST, "memory.bugdet=1", "command line: unknown key \"memory.bugdet\"; did you mean \"memory.budget\"?" },
@@ -262,6 +264,13 @@ static const struct {
 	  "optimizer.schedule.step_factor: has no effect with optimizer.schedule.type: constant; it belongs to step" },
 	{ "data: {type: hash, directory: x}\n" LAYERS, NULL, "data.directory: has no effect with data.type: hash" },
 	{ "data: {type: idx, samples: 5}\n" LAYERS, NULL, "it belongs to synthetic or hash" },
+	{ "data: {type: cifar10, train_inputs: x}\n" LAYERS, NULL, "has no effect with data.type: cifar10" },
+	{ "data: {type: cifar10, label_set: coarse}\n" LAYERS, NULL, "it belongs to cifar100" },
+	{ "data: {type: npy, archive: x.npz}\n" LAYERS, NULL, "data.archive: has no effect with data.type: npy" },
+	{ "data: {type: hash, synthetic: yes}\n" LAYERS, NULL, "data.synthetic: has no effect with data.type: hash" },
+	{ "data: {type: images, pixel_labels: yes}\n" LAYERS, NULL, "data.pixel_labels: has no effect" },
+	{ "data: {type: images}\nnetwork: {loss: mse}\n" LAYERS, NULL, "samples of data.type: images have labels" },
+	{ "data: {type: npz, test_labels: ''}\n" LAYERS, NULL, "data.test_labels: is empty, but" },
 	{ "data: {type: hash, mean: [0], std: [1]}\n" LAYERS, NULL, "data.mean: has no effect with data.type: hash" },
 	{ "data: {type: npy, classes: 5}\nnetwork: {loss: mse}\n" LAYERS, NULL,
 	  "net.yaml:1:28: data.classes: has no effect with network.loss: mean_squared_error" },

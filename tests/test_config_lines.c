@@ -118,9 +118,27 @@ static struct config random_config(struct testing_random *random)
 		c.data.mean.count = c.data.std.count = 0;
 	if (!*c.data.test_inputs || !*c.data.test_labels)
 		c.data.test_inputs = c.data.test_labels = "";
+	if (c.network.loss == LOSS_CROSS_ENTROPY)
+		c.network.target = TARGET_DATA;
+	if (c.network.loss == LOSS_LOGISTIC_MIXTURE)
+		c.network.target = TARGET_INPUT;
 	c.data.samples += !c.data.samples;
 	c.data.drop_last = c.data.drop_last && c.data.samples >= c.data.batch;
+	/* The largest first, which is the context. */
+	c.data.shapes.count = c.data.context > 1 ? 2 : 0;
+	c.data.shapes.item[0] = c.data.context;
+	c.data.shapes.item[1] = c.data.context / 2;
+	/* A file for each name, and nothing that would cut or replace the inputs alone. */
+	static const char *const names[] = { "meta", "age-2", "Z_.9" };
+	c.data.arrays.count = c.data.train_arrays.count = c.data.shapes.count || c.data.synthetic ? 0 : 3;
+	c.data.test_arrays.count = *c.data.test_inputs ? c.data.arrays.count : 0;
+	for (uint32_t i = 0; i < 3; i++)
+		c.data.arrays.item[i] = c.data.train_arrays.item[i] = c.data.test_arrays.item[i] = names[i];
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
+	if (c.precision.compute != NUMBER_BFLOAT16)
+		c.precision.gradients = NUMBER_FLOAT32;
+	if (c.train.accumulate > c.data.batch)
+		c.train.accumulate = c.data.batch;
 	if (!*c.train.snapshot)
 		c.train.snapshot_every = 0;
 	return c;
@@ -161,6 +179,26 @@ START_TEST(test_round_trip)
 				      "seed %d: %s differs after\n%s", _i, key->path, lines);
 		}
 		ck_assert_str_eq(lines, config_to_lines(&after, &arena));
+	}
+}
+END_TEST
+
+/* Files that a type of data does not have are not written, and not there afterwards. */
+START_TEST(test_lines_of_data)
+{
+	static const char *const type[] = { "data.type=cifar10", "data.type=cifar100", "data.type=images",
+					    "data.type=npz", "data.type=tokens" };
+	for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+		struct config c, d;
+		const char *const override[] = { type[i], "data.synthetic=true", "data.context=4" };
+		ck_assert_ok(config_defaults(override, i == 4 ? 3 : 2, &arena, &c));
+		char *lines = config_to_lines(&c, &arena);
+		ck_assert_ok(config_from_lines(lines, "plan", NULL, 0, &arena, &d));
+		ck_assert_str_eq(lines, config_to_lines(&d, &arena));
+		ck_assert_str_eq(c.data.train_labels, d.data.train_labels);
+		ck_assert_uint_eq(d.data.samples, 1024);
+		ck_assert_uint_eq(d.data.test_samples, i == 4 ? 0 : 256);
+		ck_assert_uint_eq(d.data.classes, i == 1 ? 100 : i == 4 ? 256 : 10);
 	}
 }
 END_TEST
@@ -265,6 +303,7 @@ int main(void)
 	tcase_add_checked_fixture(lines, setup, teardown);
 	tcase_add_loop_test(lines, test_round_trip, 0, 20);
 	tcase_add_test(lines, test_lines);
+	tcase_add_test(lines, test_lines_of_data);
 	suite_add_tcase(suite, lines);
 	TCase *print = tcase_create("print");
 	tcase_add_checked_fixture(print, setup, teardown);

@@ -3,18 +3,16 @@
  * calls, each of which must be found and told. Kernels: tests/cudasim/kernels/probe.cu, as committed PTX and, where
  * nvcc is installed, freshly compiled.
  */
+#include "support/cudasim_control.h"
 #include "support/testing.h"
 
 #include "cudasim/cudasim.h"
 #include "cudasim/kernels/probe_math.h"
 
-#include <dlfcn.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define N 1000
 #define SEEDS 4
@@ -77,36 +75,18 @@ static struct {
 
 static void *module, *context;
 
-/* <build>/tests/test_cudasim lies beside <build>/cudasim. */
-static void *open_library(const char *name)
-{
-	char self[PATH_MAX] = "", path[PATH_MAX + 64];
-	ck_assert(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-	snprintf(path, sizeof path, "%s/../cudasim/%s", dirname(self), name);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	ck_assert_msg(library != NULL, "%s", dlerror());
-	return library;
-}
-
-static void load(void *library, const char *name, void *target)
-{
-	void *address = dlsym(library, name);
-	ck_assert_msg(address != NULL, "no %s", name);
-	memcpy(target, &address, sizeof address);
-}
-
 static void load_calls(void)
 {
-	void *library = open_library("libcuda.so.1");
-#define LOAD(name, parameters) load(library, #name, &cu.name);
+	void *library = cudasim_open("libcuda.so.1");
+#define LOAD(name, parameters) cudasim_find(library, #name, &cu.name);
 	CALLS(LOAD)
-	load(library, "sim_configure", &cu.sim_configure);
-	load(library, "sim_freeze", &cu.sim_freeze);
-	load(library, "sim_failures", &cu.sim_failures);
-	load(library, "sim_failure", &cu.sim_failure);
-	load(library, "sim_leaks", &cu.sim_leaks);
-	load(library, "sim_fault", &cu.sim_fault);
-	load(library, "sim_count", &cu.sim_count);
+	cudasim_find(library, "sim_configure", &cu.sim_configure);
+	cudasim_find(library, "sim_freeze", &cu.sim_freeze);
+	cudasim_find(library, "sim_failures", &cu.sim_failures);
+	cudasim_find(library, "sim_failure", &cu.sim_failure);
+	cudasim_find(library, "sim_leaks", &cu.sim_leaks);
+	cudasim_find(library, "sim_fault", &cu.sim_fault);
+	cudasim_find(library, "sim_count", &cu.sim_count);
 }
 
 #define ck_assert_cuda(call)                                                              \

@@ -2,19 +2,16 @@
  * The doubles of cuBLASLt and cuDNN: right results by another formula, bits that depend on the algorithm, engine lists
  * as they were recorded, and misuse that is refused and told.
  */
+#include "support/cudasim_control.h"
 #include "support/testing.h"
 
 #include "cuda/cuda_abi.h"
 #include "cudasim/cudasim.h"
 
-#include <dlfcn.h>
-#include <libgen.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct cuda_calls cu;
 static struct cublaslt_calls blas;
@@ -26,37 +23,20 @@ static const char *(*sim_leaks_of)(void);
 
 static void *context, *blas_handle, *dnn_handle;
 
-static void *open_library(const char *name)
-{
-	char self[PATH_MAX] = "", path[PATH_MAX + 64];
-	ck_assert(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-	snprintf(path, sizeof path, "%s/../cudasim/%s", dirname(self), name);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	ck_assert_msg(library != NULL, "%s", dlerror());
-	return library;
-}
-
-static void load(void *library, const char *name, void *target)
-{
-	void *address = dlsym(library, name);
-	ck_assert_msg(address != NULL, "no %s", name);
-	memcpy(target, &address, sizeof address);
-}
-
 static void setup(void)
 {
-	void *library = open_library("libcuda.so.1");
-#define LOAD_CUDA(name, symbol, parameters) load(library, symbol, &cu.name);
+	void *library = cudasim_open("libcuda.so.1");
+#define LOAD_CUDA(name, symbol, parameters) cudasim_find(library, symbol, &cu.name);
 	CUDA_CALLS(LOAD_CUDA)
-	load(library, "sim_failures", &sim_failures_of);
-	load(library, "sim_failure", &sim_failure_of);
-	load(library, "sim_freeze", &sim_freeze_of);
-	load(library, "sim_leaks", &sim_leaks_of);
-	library = open_library("libcublasLt.so.13");
-#define LOAD_BLAS(name, symbol, parameters) load(library, symbol, &blas.name);
+	cudasim_find(library, "sim_failures", &sim_failures_of);
+	cudasim_find(library, "sim_failure", &sim_failure_of);
+	cudasim_find(library, "sim_freeze", &sim_freeze_of);
+	cudasim_find(library, "sim_leaks", &sim_leaks_of);
+	library = cudasim_open("libcublasLt.so.13");
+#define LOAD_BLAS(name, symbol, parameters) cudasim_find(library, symbol, &blas.name);
 	CUBLASLT_CALLS(LOAD_BLAS)
-	library = open_library("libcudnn_graph.so.9");
-#define LOAD_DNN(name, symbol, parameters) load(library, symbol, &dnn.name);
+	library = cudasim_open("libcudnn_graph.so.9");
+#define LOAD_DNN(name, symbol, parameters) cudasim_find(library, symbol, &dnn.name);
 	CUDNN_CALLS(LOAD_DNN)
 }
 

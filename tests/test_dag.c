@@ -80,6 +80,8 @@ static const struct {
 	{ "[\"a\"]", "[\"z\"]", "input \"z\" is not an earlier node" },
 	{ "[\"a\"]", "[\"c\"]", "input \"c\" is not an earlier node" },
 	{ "[\"a\", \"b\"]", "[\"a\", \"a\"]", "listed twice" },
+	{ "[\"x\"], \"phase\"", "[\"x\", \"x\"], \"phase\"", "graph.json:4:68: input \"x\" is listed twice" },
+	{ "\"workspace\": 2", "\"workspce\": 2", "graph.json:5:52: unknown key \"workspce\"; a node has id, kind" },
 	{ "\"inputs\": []", "\"inputs\": [\"a\"]", "source has no inputs" },
 	{ "\"inputs\": [\"x\"]", "\"inputs\": 3", "must be a list" },
 	{ "\"time\": 5", "\"time\": -5", "time" },

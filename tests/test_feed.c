@@ -33,7 +33,9 @@ static void setup(void)
 				    .target_elements = 1,
 				    .values = values,
 				    .labels = labels,
-				    .channels = ELEMENTS };
+				    .channels = ELEMENTS,
+				    .size = { { .sample_elements = ELEMENTS, .target_elements = 1 } },
+				    .sizes = 1 };
 	options = (struct feed_options){ .dataset = &dataset, .batch = 4, .shuffle = true, .seed = 42 };
 }
 

@@ -346,7 +346,7 @@ static const struct misuse misuses[] = {
 	{ OP_CAST, NO_ATTR, { { 5 } }, 1, "f32 to f32 is no cast" },
 	{ OP_CAST, { .mode = DTYPE_I32 }, { { 5 } }, 1, "f32 to i32 is no cast" },
 	{ OP_MATMUL, { .mode = DTYPE_BF16 }, { { 3, 5 }, { 5, 7 } }, 2, "the result cannot be bf16 where numbers are stored as f32" },
-	{ OP_FILL, { .rank = 1, .extent = { 3 }, .mode = DTYPE_U64 }, { { 0 } }, 0, "stored as u64" },
+	{ OP_FILL, { .rank = 1, .extent = { 3 }, .mode = DTYPE_U64 }, { { 0 } }, 0, "the result cannot be u64" },
 	{ OP_KINDS, NO_ATTR, { { 0 } }, 0, "unknown kind" },
 };
 
@@ -382,6 +382,40 @@ START_TEST(sizes_are_bounded)
 END_TEST
 
 /* ---- graph_check ---- */
+
+/* Where rows lie together and aligned a slice may be a view: offsets add up through views, in bytes of the root. */
+START_TEST(views_of_a_part)
+{
+	uint32_t x = parameter("x", 6, 4, 16, 0), y, part, flat, inner;
+	struct op_attr attr = { .begin = 2, .extent = { 3 } };
+	ck_assert_ok(graph_add_op(&graph, OP_SCALE, PHASE_FORWARD, "y", NULL, &x, 1, &y));
+	ck_assert_int_eq(slice_kind(&graph, y, &attr), OP_SLICE_VIEW);
+	ck_assert_ok(graph_add_op(&graph, OP_SLICE_VIEW, PHASE_FORWARD, "part", &attr, &y, 1, &part));
+	attr = (struct op_attr){ .rank = 3, .extent = { 1, 12, 16 } };
+	ck_assert_ok(graph_add_op(&graph, OP_RESHAPE, PHASE_FORWARD, "flat", &attr, &part, 1, &flat));
+	attr = (struct op_attr){ .axis = 1, .begin = 5, .extent = { 1 } };
+	ck_assert_ok(graph_add_op(&graph, OP_SLICE_VIEW, PHASE_FORWARD, "inner", &attr, &flat, 1, &inner));
+	ck_assert_uint_eq(graph.tensor[inner].storage, y);
+	ck_assert_uint_eq(tensor_offset(&graph, y), 0);
+	ck_assert_uint_eq(tensor_offset(&graph, flat), 2 * 4 * 16 * 4);
+	ck_assert_uint_eq(tensor_offset(&graph, inner), (2 * 4 + 5) * 16 * 4);
+	ck_assert_uint_eq(op_traffic_bytes(&graph, graph.ops - 1), 0);
+	ck_assert_ok(graph_check(&graph));
+	/* Behind a longer axis the elements do not lie together; half a line is not aligned. */
+	attr = (struct op_attr){ .axis = 1, .extent = { 2 } };
+	ck_assert_int_eq(slice_kind(&graph, y, &attr), OP_SLICE);
+	ck_assert_fails(graph_add_op(&graph, OP_SLICE_VIEW, PHASE_FORWARD, "bad", &attr, &y, 1, &part), TARN_EINVAL,
+			"elements 0 on of axis 1 do not lie together");
+	uint32_t narrow = parameter("narrow", 6, 8, 0, 0);
+	attr = (struct op_attr){ .begin = 1, .extent = { 2 } };
+	ck_assert_int_eq(slice_kind(&graph, narrow, &attr), OP_SLICE);
+	attr.begin = 2;
+	ck_assert_int_eq(slice_kind(&graph, narrow, &attr), OP_SLICE_VIEW);
+	attr.extent[0] = 5;
+	ck_assert_fails(graph_add_op(&graph, OP_SLICE_VIEW, PHASE_FORWARD, "long", &attr, &narrow, 1, &part),
+			TARN_EINVAL, "elements 2 to 7 of an axis of 6");
+}
+END_TEST
 
 /* A small graph with every kind of storage; the damages below each break one thing. */
 static void small_graph(void)
@@ -583,6 +617,7 @@ int main(void)
 	tcase_add_loop_test(tc, matmul_shapes, 0, 4);
 	tcase_add_test(tc, pool_norm_and_move_shapes);
 	tcase_add_test(tc, storage_of_views_and_versions);
+	tcase_add_test(tc, views_of_a_part);
 	tcase_add_test(tc, names_are_unique_and_found);
 	tcase_add_loop_test(tc, misuse_is_named, 0, COUNT(misuses));
 	tcase_add_test(tc, sizes_are_bounded);

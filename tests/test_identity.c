@@ -14,14 +14,13 @@
 static const struct network_case {
 	const char *name, *text, *keep;
 	bool batch_norm, dropout;
-	bool not_on_cuda; /* some op has no kernel there yet */
 } networks[] = {
-	{ "residual", training_residual, "memory.keep=[block*/a]", true, true, false },
-	{ "tied", training_tied, "memory.keep=[shared]", false, true, false },
-	{ "frozen", training_frozen, "memory.keep=[part*/conv]", true, true, false },
-	{ "unet", training_unet, "memory.keep=[f*]", true, false, false },
-	{ "gpt", training_gpt, "memory.keep=[block*/out]", false, true, true },
-	{ "lstm", training_lstm, "memory.keep=[lstm/*/cell]", false, false, false },
+	{ "residual", training_residual, "memory.keep=[block*/a]", true, true },
+	{ "tied", training_tied, "memory.keep=[shared]", false, true },
+	{ "frozen", training_frozen, "memory.keep=[part*/conv]", true, true },
+	{ "unet", training_unet, "memory.keep=[f*]", true, false },
+	{ "gpt", training_gpt, "memory.keep=[block*/out]", false, true },
+	{ "lstm", training_lstm, "memory.keep=[lstm/*/cell]", false, false },
 };
 
 static const char *const strategies[] = { "memory-poor", "sqrt",       "memory", "speed",
@@ -38,24 +37,11 @@ static void assert_same(const struct network_case *network, const struct trainin
 	ck_assert_uint_le(result->touched_bytes, result->info.arena_bytes);
 }
 
-/* Where the driver under test lacks a kernel, it must say so: the list above is then kept up to date. */
-static bool is_refused(const struct network_case *network)
-{
-	struct training training = { .text = network->text };
-	struct training_result result;
-	if (!network->not_on_cuda || !training_driver())
-		return false;
-	ck_assert_fails(training_plan(&training, &result), TARN_EUNSUPPORTED, "there is no kernel for this op");
-	return true;
-}
-
 START_TEST(all_strategies_give_the_same_weights)
 {
 	const struct network_case *network = &networks[_i];
 	struct training training = { .text = network->text, .override = { "memory.recompute=none" }, .steps = STEPS };
 	struct training_result none, result;
-	if (is_refused(network))
-		return;
 	ck_assert_ok(training_run(&training, &none));
 	for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
 		char text[64];
@@ -76,8 +62,6 @@ START_TEST(all_budgets_give_the_same_weights)
 	struct training_result free_run, result;
 	uint64_t checksum[BUDGETS + 1], distinct = 0;
 	bool batch_norm = false, dropout = false;
-	if (is_refused(network))
-		return;
 	ck_assert_ok(training_run(&training, &free_run));
 	checksum[0] = free_run.info.plan_checksum;
 	uint64_t low = free_run.info.min_budget_bytes;
@@ -132,8 +116,6 @@ START_TEST(poisoned_dead_ranges_change_nothing)
 	const struct network_case *network = &networks[_i];
 	struct training training = { .text = network->text, .steps = STEPS };
 	struct training_result clean, poisoned;
-	if (is_refused(network))
-		return;
 	ck_assert_ok(training_run(&training, &clean));
 	training.poison = true;
 	training.override[0] = training_budget(clean.info.min_budget_bytes);

@@ -54,8 +54,9 @@ static void mutate_network(const char *text, uint64_t part, bool offload, uint64
 
 START_TEST(no_mutant_of_a_known_network_does_harm)
 {
-	static const char *const networks[] = { training_residual, training_tied, training_frozen, training_unet };
-	mutate_network(networks[_i % 4], _i < 4 ? 0 : _i < 8 ? 4 : 1, _i >= 8, 17 + (uint64_t)_i);
+	static const char *const networks[] = { training_residual, training_tied, training_frozen, training_unet,
+						training_average };
+	mutate_network(networks[_i < 10 ? _i % 5 : _i - 10], _i < 5 ? 0 : _i < 10 ? 4 : 1, _i >= 10, 17 + (uint64_t)_i);
 }
 END_TEST
 
@@ -73,7 +74,7 @@ int main(void)
 	TCase *known = tcase_create("known"), *random = tcase_create("random");
 	tcase_set_timeout(known, 120);
 	tcase_set_timeout(random, 120);
-	tcase_add_loop_test(known, no_mutant_of_a_known_network_does_harm, 0, 12);
+	tcase_add_loop_test(known, no_mutant_of_a_known_network_does_harm, 0, 14);
 	tcase_add_loop_test(random, no_mutant_of_a_random_network_does_harm, 0, 12);
 	suite_add_tcase(suite, known);
 	suite_add_tcase(suite, random);

@@ -99,6 +99,8 @@ pinned() {
 	code 0 "$tarn" pack "$directory/pinned.csv" -o "$directory/packed.csv"
 	grep -qx 'c,1,2,5,3' "$directory/packed.csv" && grep -qx 'b,0,4,10,64' "$directory/packed.csv"
 	has height 74 && has optimal true
+	printf 'id,lower,upper,size,pinned\nz,0,4,10,1\nleft,0,4,10,\nright,1,2,5,3\n' >"$directory/pinned.csv"
+	code 2 "$tarn" pack "$directory/pinned.csv" && says 'buffers z and right are pinned to the same bytes'
 }
 
 # Sizes that are no multiples of anything: the arena of an abstract schedule is packed to the byte, and timed.
@@ -112,6 +114,11 @@ schedule() {
 	code 0 "$tarn" dag "$directory/graph.json" --budget 123 --json
 	has peak_bytes 123 && has arena_bytes 123
 	grep -q '"pack_ms":[0-9.]*}' "$directory/out"
+	code 2 "$tarn" dag "$directory/graph.json" --sweep 3 --budget 123 && says 'no --budget beside it'
+	code 2 "$tarn" dag "$directory/graph.json" --sweep 3 -o "$directory/s.txt" && says 'no -o beside it'
+	[ ! -e "$directory/s.txt" ] && code 0 "$tarn" dag "$directory/graph.json" --sweep 3
+	: >"$directory/nothing.json"
+	code 2 "$tarn" dag "$directory/nothing.json" --budget 5 && says 'a graph nodes: and targets:'
 }
 
 # Far more than a search of all pairs could hold; the checker shares nothing with the packer.

@@ -262,7 +262,7 @@ START_TEST(each_refusal_says_why)
 	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "not a plan file");
 	file[0] ^= 1;
 	file[8] = PLAN_VERSION + 1;
-	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "plan format 3");
+	ck_assert_fails(load_bytes(file, file_bytes), TARN_EFORMAT, "plan format 4");
 	file[8] = PLAN_VERSION;
 	file[offsetof(struct plan_header, limits)]++;
 	plan_reseal(file, file_bytes);

@@ -148,6 +148,8 @@ enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arg
 			arguments->print = true;
 		else if (set & ARGUMENT_SHOW && !strcmp(argv[i], "--explain"))
 			arguments->explain = true;
+		else if (set & ARGUMENT_SHOW && !strcmp(argv[i], "--summary"))
+			arguments->summary = true;
 		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--lockdown"))
 			arguments->options.lockdown = true;
 		else if (!parse_valued(argc, argv, &i, set, arguments, &status))

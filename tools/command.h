@@ -16,7 +16,7 @@ struct arguments {
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
 	const char *vector; /* --vector */
-	bool json, print, explain, help;
+	bool json, print, explain, summary, help;
 };
 
 enum argument_set {
@@ -26,7 +26,7 @@ enum argument_set {
 	ARGUMENT_OUTPUT = 8,           /* -o FILE */
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
-	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain */
+	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
 	ARGUMENT_VECTOR = 256          /* --vector FILE */
 };

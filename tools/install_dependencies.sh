@@ -9,8 +9,8 @@ set -eu
 packages=(
 	# compiler and build
 	gcc make binutils pkg-config libc6-dev python3-kconfiglib
-	# libraries: kernels, run files, checksums, compressed data, lockdown
-	libdnnl-dev libyaml-dev libxxhash-dev zlib1g-dev libseccomp-dev
+	# libraries: kernels, run files, checksums, compressed data, images, lockdown
+	libdnnl-dev libyaml-dev libxxhash-dev zlib1g-dev libpng-dev libseccomp-dev
 	# tests, and the data of `make train`
 	check strace dataset-fashion-mnist
 	"$@"

@@ -19,11 +19,13 @@ static const struct {
 } manual[] = {
 #ifdef CONFIG_PLANNER
 	{ "plan",
-	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--svg FILE.svg] [--print]\n"
+	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--summary] [--svg FILE.svg] [--print]\n"
 	  "            [--dump-dag FILE.json] [--device DEVICE.json]",
 	  "Plans a run and says what it will need.\n"
 	  "  --device FILE  plans for a GPU that is not here, described in FILE (configs/devices has some)\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
+	  "  --summary    shows the network as a table: op, result, parameters, bytes and floating-point operations of each\n"
+	  "               layer; with --json all that is needed to build it elsewhere (tools/compare_torch.py)\n"
 	  "  --explain    says why: what is in memory at the peak, kept, computed again, in place, and what other "
 	  "budgets\n"
 	  "               would cost; with --json as `explanation`\n"

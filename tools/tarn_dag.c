@@ -132,6 +132,9 @@ static enum tarn_status parse(int argc, char **argv, struct dag_options *k)
 	}
 	if (!k->help && !k->graph)
 		return tarn_fail(TARN_EINVAL, "dag: no graph; call it as `tarn dag GRAPH.json --budget BYTES`");
+	if (k->sweep && (k->budget_text || k->output))
+		return tarn_fail(TARN_EINVAL, "dag: --sweep plans for many budgets of its own: no %s beside it",
+				 k->budget_text ? "--budget" : "-o");
 	if (!k->help && !k->budget_text && !k->min_peak && !k->sweep && k->strategy == STRATEGY_AUTO)
 		return tarn_fail(TARN_EINVAL, "dag: give a --budget, --min-peak or --sweep N");
 	return TARN_OK;

@@ -365,16 +365,20 @@ static enum tarn_status pack_file(const struct pack_arguments *a, struct host_ar
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
 	struct pack_buffer *buffer = HOST_ARRAY(arena, t.rows, struct pack_buffer);
 	uint64_t *offset = HOST_ARRAY(arena, t.rows, uint64_t);
-	if (!buffer || !offset)
+	const char **id = HOST_ARRAY(arena, t.rows, const char *);
+	if (!buffer || !offset || !id)
 		return TARN_ENOMEM;
-	for (uint32_t i = 0; i < t.rows; i++)
+	for (uint32_t i = 0; i < t.rows; i++) {
 		buffer[i] = t.row[i].buffer;
+		id[i] = t.row[i].id;
+	}
 	bool decide = a->capacity != UINT64_MAX;
 	struct pack_options options = { .capacity = a->capacity,
 					.minimise = !decide,
 					.effort = decide ? EFFORT_DECIDE : EFFORT_MINIMISE,
 					.stop = a->timeout > 0 ? out_of_time : NULL,
-					.context = &limit };
+					.context = &limit,
+					.name = id };
 	if (a->timeout * EFFORT_PER_SECOND > (double)options.effort)
 		options.effort = (uint64_t)(a->timeout * EFFORT_PER_SECOND);
 	st = pack_solve(buffer, t.rows, &options, arena, offset, &result);

@@ -6,9 +6,10 @@
 
 #include <stdio.h>
 
-/* dag_ns: what the abstract problem takes; 0 when it was not written. `explained`: NULL, or what is to be explained. */
+/* dag_ns: what the abstract problem takes; 0 when it was not written. `explained`, `listed`: NULL, or whose plan and
+ * layers are shown too. */
 static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t dag_ns,
-				   const struct tarn_session *explained)
+				   const struct tarn_session *explained, const struct tarn_session *listed)
 {
 	enum tarn_status st = TARN_OK;
 	printf("{");
@@ -33,6 +34,11 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	       (unsigned long long)(info->stored_bytes + info->fetched_bytes), (unsigned long long)info->stored_bytes,
 	       (unsigned long long)info->fetched_bytes, (unsigned long long)info->host_bytes, info->batch,
 	       info->threads);
+	printf("\"optimizer_state_bytes\": %llu, ", (unsigned long long)info->state_bytes);
+	printf("\"microbatches\": %u, \"microbatches_auto\": %s, \"workspace_cap_auto\": %s, ", info->microbatches,
+	       info->microbatches_chosen ? "true" : "false", info->workspace_chosen ? "true" : "false");
+	json_limit("workspace_cap_bytes", info->workspace_cap);
+	printf(", ");
 	json_number("planned_step_ms", (double)info->step_ns * 1e-6);
 	printf(", \"plan_checksum\": \"%016llx\", ", (unsigned long long)info->plan_checksum);
 	printf("\"total_time\": %llu, \"lower_bound_time\": %llu, \"lower_bound_peak\": %llu, ",
@@ -52,6 +58,10 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	if (explained) {
 		printf(", \"explanation\": ");
 		st = tarn_plan_explain(explained, true, stdout);
+	}
+	if (listed) {
+		printf(", \"network\": ");
+		st = tarn_plan_layers(listed, true, true, stdout);
 	}
 	printf("}\n");
 	return st;
@@ -74,6 +84,22 @@ static void print_bounds(const struct tarn_plan_info *info)
 	       bytes_format(info->peak_bound_bytes, bound, sizeof bound));
 }
 
+/* Parts of a batch, and what `auto` chose: that is not without effect on results. */
+static void print_choices(const struct tarn_plan_info *info)
+{
+	char cap[BYTES_TEXT];
+	if (info->microbatches > 1 || info->microbatches_chosen)
+		printf("  parts       a batch is taken in %u part%s%s\n", info->microbatches,
+		       info->microbatches == 1 ? "" : "s",
+		       info->microbatches_chosen ? ", chosen by memory.microbatches: auto" : "");
+	if (info->workspace_chosen)
+		printf("  workspace   at most %s a library call, chosen by memory.workspace_cap: auto\n",
+		       bytes_format(info->workspace_cap, cap, sizeof cap));
+	if (info->microbatches_chosen || info->workspace_chosen)
+		printf("              another budget may choose otherwise, and the last bits of results may then "
+		       "change\n");
+}
+
 static void print_offload(const struct tarn_plan_info *info)
 {
 	char host[BYTES_TEXT], stored[BYTES_TEXT], fetched[BYTES_TEXT];
@@ -92,6 +118,8 @@ void print_plan_summary(const struct tarn_session *session)
 	       info.batch);
 	for (uint32_t d = 0; d < info.sample_rank; d++)
 		printf("%s%u", d ? "x" : "", info.sample_dim[d]);
+	for (uint32_t i = 1; i < info.shapes; i++)
+		printf("%s%u", i == 1 ? ", some of size " : i + 1 < info.shapes ? ", " : " and ", info.shape[i]);
 	printf(", %s driver, %u thread%s\n", info.driver, info.threads, info.threads == 1 ? "" : "s");
 	if (info.budget_bytes == UINT64_MAX)
 		printf("  budget      unlimited\n");
@@ -109,6 +137,8 @@ void print_plan_summary(const struct tarn_session *session)
 	printf("  peak        %-12s live at once; %s of it parameters, optimizer state and staging\n",
 	       bytes_format(info.peak_bytes, text, sizeof text),
 	       bytes_format(info.persistent_bytes, other, sizeof other));
+	if (info.state_bytes)
+		printf("  state       %-12s of the optimizer\n", bytes_format(info.state_bytes, text, sizeof text));
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
@@ -117,6 +147,7 @@ void print_plan_summary(const struct tarn_session *session)
 		       bytes_format(info.inner_step_bytes, text, sizeof text));
 	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
 	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
+	print_choices(&info);
 	if (info.host_bytes)
 		print_offload(&info);
 	if (info.costs[0])
@@ -187,8 +218,10 @@ int command_plan(int argc, char **argv)
 	if (arguments.print)
 		tarn_plan_print(session, stdout);
 	if (arguments.json)
-		st = print_json(&info, dag_ns, arguments.explain ? session : NULL);
-	else
+		st = print_json(&info, dag_ns, arguments.explain ? session : NULL, arguments.summary ? session : NULL);
+	else if (arguments.summary)
+		st = tarn_plan_layers(session, true, false, stdout);
+	if (!arguments.json)
 		print_plan_summary(session);
 	if (!arguments.json && arguments.explain)
 		st = tarn_plan_explain(session, false, stdout);
@@ -249,7 +282,7 @@ int command_verify(int argc, char **argv)
 	struct tarn_plan_info info;
 	tarn_plan_info(session, &info);
 	if (arguments.json)
-		print_json(&info, 0, NULL);
+		print_json(&info, 0, NULL, NULL);
 	else
 		printf("%s: verified; arena %llu bytes, peak %llu bytes, checksum %016llx\n",
 		       arguments.options.plan_path, (unsigned long long)info.arena_bytes,

@@ -17,6 +17,8 @@
 /* The last step times; a ring, so that a long run needs no more memory than a short one. */
 #define TIMES 4096
 
+#define SYNTHETIC_NOTE "data.synthetic: the samples are made up; no result says anything about the real data"
+
 struct run {
 	struct tarn_session *session;
 	struct tarn_plan_info info;
@@ -152,17 +154,44 @@ static void print_progress(struct run *run, bool last_of_epoch)
 	run->line_samples = 0;
 }
 
+/* "losses": {...}, as JSON; nothing without network.losses. */
+static void print_parts(const struct tarn_loss *part, uint32_t parts, const char *key)
+{
+	for (uint32_t i = 0; i < parts; i++) {
+		printf("%s\"%s\": {", i ? ", " : key, part[i].name);
+		json_number("loss", part[i].loss);
+		printf(", ");
+		json_number("accuracy", part[i].accuracy);
+		printf("}");
+	}
+	if (parts)
+		printf("}, ");
+}
+
+static void print_parts_text(const struct tarn_loss *part, uint32_t parts)
+{
+	for (uint32_t i = 0; i < parts; i++) {
+		printf("      %s: loss %.4f", part[i].name, part[i].loss);
+		if (!isnan(part[i].accuracy))
+			printf("  accuracy %.2f %%", 100.0 * part[i].accuracy);
+		printf("\n");
+	}
+}
+
 static enum tarn_status evaluate(struct run *run)
 {
 	run->evaluation.samples = 0;
 	enum tarn_status st = tarn_evaluate(run->session, &run->evaluation);
 	const struct tarn_evaluation *e = &run->evaluation;
+	const char *made = run->info.synthetic ? " made-up" : "";
 	if (st || !e->samples || run->json)
 		return st;
 	if (isnan(e->accuracy))
-		printf("test  loss %.4f on %u samples\n", e->loss, e->samples);
+		printf("test  loss %.4f on %u%s samples\n", e->loss, e->samples, made);
 	else
-		printf("test  loss %.4f  accuracy %.2f %% on %u samples\n", e->loss, 100.0 * e->accuracy, e->samples);
+		printf("test  loss %.4f  accuracy %.2f %% on %u%s samples\n", e->loss, 100.0 * e->accuracy, e->samples,
+		       made);
+	print_parts_text(e->part, e->parts);
 	fflush(stdout);
 	return TARN_OK;
 }
@@ -259,6 +288,9 @@ static enum tarn_status print_result_json(struct run *run)
 	json_number("boot_ms", run->boot_ms);
 	printf(", \"threads\": %u, ", info->threads);
 	print_ledger_json(run);
+	print_parts(run->metrics.part, run->steps ? run->metrics.parts : 0, "\"losses\": {");
+	print_parts(run->evaluation.part, run->evaluation.samples ? run->evaluation.parts : 0, "\"test_losses\": {");
+	printf("\"synthetic_data\": %s, ", info->synthetic ? "true" : "false");
 	json_number("images_per_s", run->steps ? (double)run->samples / run->train_ms * 1e3 : NAN);
 	printf(", \"plan_checksum\": \"%016llx\", \"weights_hash\": \"%016llx\"}\n",
 	       (unsigned long long)info->plan_checksum, (unsigned long long)hash);
@@ -279,6 +311,9 @@ static void print_result(struct run *run)
 		       (unsigned long long)info->resumed_steps, (unsigned long long)info->total_steps);
 		return;
 	}
+	if (run->metrics.parts)
+		printf("last step\n");
+	print_parts_text(run->metrics.part, run->metrics.parts);
 	printf("done in %s: %llu steps", total, (unsigned long long)run->steps);
 	if (info->resumed_steps)
 		printf(" (%llu with those before)", (unsigned long long)run->metrics.step);
@@ -291,6 +326,8 @@ static void print_result(struct run *run)
 	printf("  memory      %s of the arena's %s written; whole process %s\n",
 	       bytes_format(tarn_arena_touched_bytes(run->session), touched, sizeof touched),
 	       bytes_format(info->arena_bytes, arena, sizeof arena), bytes_format(max_rss_bytes(), rss, sizeof rss));
+	if (info->synthetic)
+		printf("  data        " SYNTHETIC_NOTE "\n");
 	if (info->snapshot[0])
 		printf("  snapshot    %s\n", info->snapshot);
 	else
@@ -317,6 +354,7 @@ static void print_ledger(const struct run *run)
 /* Where the run starts, and what it will replace. */
 static void print_start(const struct run *run, const struct arguments *arguments)
 {
+	tarn_plan_layers(run->session, false, false, stdout);
 	print_plan_summary(run->session);
 	print_ledger(run);
 	if (run->info.resumed_steps)
@@ -355,6 +393,8 @@ static enum tarn_status open_run(struct run *run, struct arguments *arguments)
 	catch_interrupts();
 	run->boot_ms = now_ms() - run->start_ms;
 	tarn_plan_info(run->session, &run->info);
+	if (run->info.synthetic)
+		fprintf(stderr, "tarn: " SYNTHETIC_NOTE "\n");
 	return TARN_OK;
 }
 

@@ -11,8 +11,10 @@
 #include "cpu/block_product.h"
 #include "cpu/exponential.h"
 #include "cpu/lanes.h"
+#include "cpu/narrow.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #define BLOCK 64u /* queries, and keys, of a block */
@@ -58,6 +60,41 @@ static uint32_t visible(const struct shape *shape, uint32_t query, uint32_t firs
 	if (!shape->causal || end >= (uint64_t)first_key + keys)
 		return keys;
 	return end > first_key ? (uint32_t)(end - first_key) : 0;
+}
+
+/* Rows of a head, `stride` floats apart. */
+struct rows {
+	const float *at;
+	uint64_t stride;
+};
+
+/* `count` rows of an operand from element `at` on: where they lie, or converted into `block`, one after the other. */
+static struct rows load_rows(const struct operand *operand, const void *address, uint64_t at, uint64_t stride,
+			     uint32_t count, float *block)
+{
+	const uint32_t width = operand->channels;
+	if (!operand_is_narrow(operand))
+		return (struct rows){ (const float *)address + at, stride };
+	for (uint32_t r = 0; r < count; r++)
+		narrow_load(operand->dtype, (const uint16_t *)address + at + r * stride, block + (uint64_t)r * width,
+			    width);
+	return (struct rows){ block, width };
+}
+
+static void store_rows(const struct operand *operand, void *address, uint64_t at, uint64_t stride, uint32_t count,
+		       const float *rows, uint64_t row_stride)
+{
+	for (uint32_t r = 0; r < count; r++)
+		narrow_store(operand->dtype, rows + r * row_stride,
+			     (unsigned char *)address + (at + r * stride) * dtype_bytes(operand->dtype),
+			     operand->channels);
+}
+
+/* A thread's floats in the workspace, for whole heads that are stored in 16 bits. */
+static float *thread_place(const struct bound_instr *instr)
+{
+	return (float *)(void *)((unsigned char *)instr->workspace + instr->kernel->place_offset +
+				 (uint64_t)omp_get_thread_num() * instr->kernel->place_bytes);
 }
 
 /* Rows of a head one after the other, filled up with zeros to whole lanes. */
@@ -133,9 +170,9 @@ CPU_CLONES static void keep_row(const float *from, float *to, uint32_t width, ui
 
 struct forward {
 	struct shape shape;
-	const float *q;
+	struct rows q;
 	float *o, *maximum, *sum; /* of this head; maximum and sum: one a query */
-	uint64_t stride;          /* of q and o */
+	uint64_t stride;          /* of o */
 };
 
 /* One block of queries against one block of keys. */
@@ -145,7 +182,7 @@ static void forward_block(const struct forward *head, const float *keys_transpos
 	const struct shape *shape = &head->shape;
 	uint32_t rows = block_rows(i0, shape->queries), keys = block_rows(j0, shape->keys);
 	float s[BLOCK * BLOCK], out[BLOCK * HEAD_MAX];
-	scores(head->q + i0 * head->stride, head->stride, keys_transposed, s, rows, shape->width);
+	scores(head->q.at + i0 * head->q.stride, head->q.stride, keys_transposed, s, rows, shape->width);
 	for (uint32_t r = 0; r < rows; r++) {
 		uint32_t count = visible(shape, i0 + r, j0, keys);
 		float before = j0 ? head->maximum[i0 + r] : -INFINITY;
@@ -170,17 +207,23 @@ static void forward_body(const struct bound_instr *instr, uint64_t chunk)
 	uint64_t at = head_offset(batch, shape->queries, shape->heads, h, shape->width);
 	uint64_t key_at = head_offset(batch, shape->keys, shape->groups, group, shape->width);
 	uint64_t key_stride = (uint64_t)shape->groups * shape->width;
-	float keys_transposed[HEAD_MAX * BLOCK], values[BLOCK * HEAD_MAX];
-	head.q = (const float *)instr->address[0] + at;
-	head.o = (float *)instr_output(instr, 0) + at;
+	const struct operand *q = kernel_input(instr->kernel, 0), *k = kernel_input(instr->kernel, 1);
+	const uint64_t stride = (uint64_t)shape->heads * shape->width;
+	const bool narrow = operand_is_narrow(q);
+	float keys_transposed[HEAD_MAX * BLOCK], values[BLOCK * HEAD_MAX], block[BLOCK * HEAD_MAX];
+	float *place = thread_place(instr);
+	head.q = load_rows(q, instr->address[0], at, stride, shape->queries, place);
+	head.o = narrow ? place + (uint64_t)shape->queries * shape->width : (float *)instr_output(instr, 0) + at;
 	head.maximum = (float *)instr_output(instr, 1) + chunk * shape->queries;
 	head.sum = (float *)instr->workspace + chunk * shape->queries;
-	head.stride = (uint64_t)shape->heads * shape->width;
+	head.stride = narrow ? shape->width : stride;
 	for (uint32_t j0 = 0; j0 < shape->keys; j0 += BLOCK) {
 		uint32_t keys = block_rows(j0, shape->keys);
 		uint64_t first = key_at + j0 * key_stride;
-		pack_transposed((const float *)instr->address[1] + first, key_stride, keys, shape, keys_transposed);
-		pack_rows((const float *)instr->address[2] + first, key_stride, keys, shape, values);
+		struct rows rows = load_rows(k, instr->address[1], first, key_stride, keys, block);
+		pack_transposed(rows.at, rows.stride, keys, shape, keys_transposed);
+		rows = load_rows(k, instr->address[2], first, key_stride, keys, block);
+		pack_rows(rows.at, rows.stride, keys, shape, values);
 		for (uint32_t i0 = 0; i0 < shape->queries; i0 += BLOCK)
 			if (visible(shape, i0 + block_rows(i0, shape->queries) - 1, j0, keys))
 				forward_block(&head, keys_transposed, values, i0, j0);
@@ -191,6 +234,8 @@ static void forward_body(const struct bound_instr *instr, uint64_t chunk)
 			o[d] *= reciprocal;
 		head.maximum[i] += logf(head.sum[i]);
 	}
+	if (narrow)
+		store_rows(q, instr_output(instr, 0), at, stride, shape->queries, head.o, head.stride);
 }
 
 /* ---- backward ---- */
@@ -200,14 +245,15 @@ struct blocks {
 	float keys_transposed[HEAD_MAX * BLOCK], values_transposed[HEAD_MAX * BLOCK];
 	float keys[BLOCK * HEAD_MAX], dk[BLOCK * HEAD_MAX], dv[BLOCK * HEAD_MAX];
 	float queries[BLOCK * HEAD_MAX], gradients[BLOCK * HEAD_MAX], dq[BLOCK * HEAD_MAX];
-	float p[BLOCK * BLOCK], ds[BLOCK * BLOCK];
+	float p[BLOCK * BLOCK], ds[BLOCK * BLOCK], loaded[BLOCK * HEAD_MAX];
 };
 
 struct backward {
 	struct shape shape;
-	const float *gradient, *q, *lse, *delta; /* of this head */
+	struct rows gradient, q; /* of this head */
+	const float *lse, *delta;
 	float *dq;
-	uint64_t stride;
+	uint64_t stride; /* of dq */
 };
 
 /* dS = scale * P * (dP - delta) */
@@ -221,8 +267,8 @@ static void backward_block(const struct backward *head, struct blocks *b, uint32
 {
 	const struct shape *shape = &head->shape;
 	uint32_t rows = block_rows(i0, shape->queries), keys = block_rows(j0, shape->keys), padded = shape->padded;
-	pack_rows(head->q + i0 * head->stride, head->stride, rows, shape, b->queries);
-	pack_rows(head->gradient + i0 * head->stride, head->stride, rows, shape, b->gradients);
+	pack_rows(head->q.at + i0 * head->q.stride, head->q.stride, rows, shape, b->queries);
+	pack_rows(head->gradient.at + i0 * head->gradient.stride, head->gradient.stride, rows, shape, b->gradients);
 	scores(b->queries, padded, b->keys_transposed, b->p, rows, shape->width);
 	scores(b->gradients, padded, b->values_transposed, b->ds, rows, shape->width);
 	for (uint32_t r = 0; r < rows; r++) {
@@ -255,25 +301,55 @@ CPU_CLONES static double dot(const float *a, const float *b, uint32_t n)
 /* delta = sum(do * o) of every query of a head. */
 static void head_delta(const struct bound_instr *instr, const struct shape *shape, uint64_t at, float *delta)
 {
+	const struct operand *o = kernel_input(instr->kernel, 4);
 	uint64_t stride = (uint64_t)shape->heads * shape->width;
-	const float *gradient = (const float *)instr->address[0] + at, *o = (const float *)instr->address[4] + at;
+	float block[2][HEAD_MAX];
 	for (uint32_t i = 0; i < shape->queries; i++)
-		delta[i] = (float)dot(gradient + i * stride, o + i * stride, shape->width);
+		delta[i] = (float)dot(narrow_view(o->dtype, instr->address[0], at + i * stride, shape->width, block[0]),
+				      narrow_view(o->dtype, instr->address[4], at + i * stride, shape->width, block[1]),
+				      shape->width);
 }
 
-static struct backward backward_head(const struct bound_instr *instr, uint64_t batch, uint64_t h)
+/* Head h, which is number `shared` of its group. Heads of 16 bits are floats in the thread's place: q, do and dq each.
+ */
+static struct backward backward_head(const struct bound_instr *instr, uint64_t batch, uint64_t h, uint64_t shared)
 {
 	struct backward head = { .shape = shape_of(instr->kernel, 1) };
 	const struct shape *shape = &head.shape;
+	const struct operand *q = kernel_input(instr->kernel, 1);
 	uint64_t at = head_offset(batch, shape->queries, shape->heads, h, shape->width);
-	uint64_t row = (batch * shape->heads + h) * shape->queries;
-	head.gradient = (const float *)instr->address[0] + at;
-	head.q = (const float *)instr->address[1] + at;
-	head.dq = (float *)instr_output(instr, 0) + at;
+	uint64_t row = (batch * shape->heads + h) * shape->queries, floats = (uint64_t)shape->queries * shape->width;
+	uint64_t stride = (uint64_t)shape->heads * shape->width;
+	float *place = thread_place(instr) + 3 * shared * floats;
+	const bool narrow = operand_is_narrow(q);
+	head.q = narrow ? (struct rows){ place, shape->width }
+			: (struct rows){ (const float *)instr->address[1] + at, stride };
+	head.gradient = narrow ? (struct rows){ place + floats, shape->width }
+			       : (struct rows){ (const float *)instr->address[0] + at, stride };
+	head.dq = narrow ? place + 2 * floats : (float *)instr_output(instr, 0) + at;
+	head.stride = narrow ? shape->width : stride;
 	head.lse = (const float *)instr->address[5] + row;
 	head.delta = (const float *)instr->workspace + row;
-	head.stride = (uint64_t)shape->heads * shape->width;
 	return head;
+}
+
+/* Fills the place of a head of 16 bits (`store` false), or writes its dq. */
+static void move_head(const struct bound_instr *instr, uint64_t batch, uint64_t h, uint64_t shared, bool store)
+{
+	const struct backward head = backward_head(instr, batch, h, shared);
+	const struct shape *shape = &head.shape;
+	const struct operand *q = kernel_input(instr->kernel, 1);
+	uint64_t at = head_offset(batch, shape->queries, shape->heads, h, shape->width);
+	uint64_t stride = (uint64_t)shape->heads * shape->width, floats = (uint64_t)shape->queries * shape->width;
+	float *place = thread_place(instr) + 3 * shared * floats;
+	if (!operand_is_narrow(q))
+		return;
+	if (store) {
+		store_rows(q, instr_output(instr, 0), at, stride, shape->queries, head.dq, head.stride);
+		return;
+	}
+	load_rows(q, instr->address[1], at, stride, shape->queries, place);
+	load_rows(q, instr->address[0], at, stride, shape->queries, place + floats);
 }
 
 static void backward_keys(const struct bound_instr *instr, const struct shape *shape, uint64_t batch, uint64_t group,
@@ -282,23 +358,22 @@ static void backward_keys(const struct bound_instr *instr, const struct shape *s
 	uint32_t keys = block_rows(j0, shape->keys), shared = shape->heads / shape->groups;
 	uint64_t stride = (uint64_t)shape->groups * shape->width;
 	uint64_t at = head_offset(batch, shape->keys, shape->groups, group, shape->width) + j0 * stride;
-	const float *k = (const float *)instr->address[2] + at, *v = (const float *)instr->address[3] + at;
-	pack_transposed(k, stride, keys, shape, b->keys_transposed);
-	pack_transposed(v, stride, keys, shape, b->values_transposed);
-	pack_rows(k, stride, keys, shape, b->keys);
+	const struct operand *k = kernel_input(instr->kernel, 2);
+	struct rows rows = load_rows(k, instr->address[3], at, stride, keys, b->loaded);
+	pack_transposed(rows.at, rows.stride, keys, shape, b->values_transposed);
+	rows = load_rows(k, instr->address[2], at, stride, keys, b->loaded);
+	pack_transposed(rows.at, rows.stride, keys, shape, b->keys_transposed);
+	pack_rows(rows.at, rows.stride, keys, shape, b->keys);
 	memset(b->dk, 0, BLOCK * shape->padded * sizeof *b->dk);
 	memset(b->dv, 0, BLOCK * shape->padded * sizeof *b->dv);
-	for (uint64_t h = group * shared; h < (group + 1) * shared; h++) {
-		struct backward head = backward_head(instr, batch, h);
+	for (uint64_t h = 0; h < shared; h++) {
+		struct backward head = backward_head(instr, batch, group * shared + h, h);
 		for (uint32_t i0 = 0; i0 < shape->queries; i0 += BLOCK)
 			if (visible(shape, i0 + block_rows(i0, shape->queries) - 1, j0, keys))
 				backward_block(&head, b, i0, j0);
 	}
-	float *dk = (float *)instr_output(instr, 1) + at, *dv = (float *)instr_output(instr, 2) + at;
-	for (uint32_t r = 0; r < keys; r++) {
-		memcpy(dk + r * stride, b->dk + r * shape->padded, shape->width * sizeof *dk);
-		memcpy(dv + r * stride, b->dv + r * shape->padded, shape->width * sizeof *dv);
-	}
+	store_rows(k, instr_output(instr, 1), at, stride, keys, b->dk, shape->padded);
+	store_rows(k, instr_output(instr, 2), at, stride, keys, b->dv, shape->padded);
 }
 
 static void backward_body(const struct bound_instr *instr, uint64_t chunk)
@@ -306,18 +381,22 @@ static void backward_body(const struct bound_instr *instr, uint64_t chunk)
 	struct shape shape = shape_of(instr->kernel, 1);
 	struct blocks blocks;
 	uint64_t batch = chunk / shape.groups, group = chunk % shape.groups, shared = shape.heads / shape.groups;
-	for (uint64_t h = group * shared; h < (group + 1) * shared; h++)
+	for (uint64_t h = group * shared; h < (group + 1) * shared; h++) {
 		head_delta(instr, &shape, head_offset(batch, shape.queries, shape.heads, h, shape.width),
 			   (float *)instr->workspace + (batch * shape.heads + h) * shape.queries);
+		move_head(instr, batch, h, h - group * shared, false);
+	}
 	for (uint32_t j0 = 0; j0 < shape.keys; j0 += BLOCK)
 		backward_keys(instr, &shape, batch, group, j0, &blocks);
+	for (uint64_t h = group * shared; h < (group + 1) * shared; h++)
+		move_head(instr, batch, h, h - group * shared, true);
 }
 
 enum tarn_status attention_prepare(struct device *device, struct kernel *kernel)
 {
 	bool forward = kernel->kind == OP_ATTENTION;
 	const struct operand *q = kernel_input(kernel, forward ? 0 : 1), *k = kernel_input(kernel, forward ? 1 : 2);
-	(void)device;
+	const struct cpu_state *state = device->state;
 	if (q->dim[3] > HEAD_MAX)
 		return tarn_fail(TARN_EUNSUPPORTED,
 				 "cpu: attention \"%s\": heads of %u elements; at most %u are possible", kernel->name,
@@ -325,6 +404,10 @@ enum tarn_status attention_prepare(struct device *device, struct kernel *kernel)
 	uint64_t heads = (uint64_t)q->dim[0] * q->dim[2];
 	kernel_cut(kernel, forward ? forward_body : backward_body, forward ? heads : (uint64_t)q->dim[0] * k->dim[2],
 		   1);
-	kernel->info.workspace_bytes = heads * q->dim[1] * sizeof(float); /* sums of rows; delta */
+	uint64_t head_bytes = (uint64_t)q->dim[1] * q->dim[3] * sizeof(float), shared = q->dim[2] / k->dim[2];
+	kernel->place_offset = bytes_align(heads * q->dim[1] * sizeof(float)); /* sums of rows; delta */
+	if (operand_is_narrow(q))
+		kernel->place_bytes = bytes_align(forward ? 2 * head_bytes : 3 * shared * head_bytes);
+	kernel->info.workspace_bytes = kernel->place_offset + state->threads * kernel->place_bytes;
 	return TARN_OK;
 }

@@ -84,15 +84,15 @@ CPU_CLONES static void stats_run(const float *x, uint64_t stride, uint32_t count
 static void stats_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	struct strips strips = grid_strips(&instr->kernel->grid, chunk);
-	const float *x = (const float *)instr->address[0] + strips.begin;
 	double sum[STRIP_FLOATS] = { 0 }, raw[STRIP_FLOATS] = { 0 };
-	for (uint64_t s = 0; s < strips.count; s += RUN) {
-		uint64_t left = strips.count - s;
-		stats_run(x + s * strips.stride, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, sum,
-			  raw);
+	for (uint64_t s = 0, count; s < strips_total(&strips); s += count) {
+		uint32_t width = strip_width(&strips, s);
+		float block[RUN * STRIP_FLOATS];
+		count = strips_run(&strips, s, RUN);
+		struct strip_view x = strips_load(kernel_input(instr->kernel, 0), instr->address[0],
+						  strips.begin + s * strips.stride, strips.stride, count, width, block);
+		stats_run(x.at, x.stride, (uint32_t)count, width, sum, raw);
 	}
-	if (strips.tail)
-		stats_run(x + strips.count * strips.stride, strips.stride, 1, strips.tail, sum, raw);
 	strip_fold(&strips, sum, column_partial(instr, &strips, 0));
 	strip_fold(&strips, raw, column_partial(instr, &strips, 1));
 }
@@ -121,12 +121,17 @@ static void apply_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	struct strips strips = grid_strips(&instr->kernel->grid, chunk);
 	struct clamp clamp = activation_clamp(instr->kernel->attr.activation);
-	const float *x = (const float *)instr->address[0] + strips.begin;
-	float *y = (float *)instr_output(instr, 0) + strips.begin;
+	const uint32_t dtype = kernel_input(instr->kernel, 0)->dtype;
 	struct wide_norm wide;
 	wide_norm_load(instr, &strips, 1, &wide);
-	for (uint64_t s = 0; s < strips_total(&strips); s++)
-		apply_strip(x + s * strips.stride, y + s * strips.stride, strip_width(&strips, s), &wide, clamp);
+	for (uint64_t s = 0; s < strips_total(&strips); s++) {
+		uint64_t at = strips.begin + s * strips.stride;
+		uint32_t width = strip_width(&strips, s);
+		float block[STRIP_FLOATS];
+		apply_strip(narrow_view(dtype, instr->address[0], at, width, block),
+			    narrow_target(dtype, instr_output(instr, 0), at, block), width, &wide, clamp);
+		narrow_put(dtype, block, instr_output(instr, 0), at, width);
+	}
 }
 
 /* Sums of g and g * xhat over `count` strips, where g is dy behind the derivative of the activation. */
@@ -154,19 +159,20 @@ static void reduce_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	struct strips strips = grid_strips(&instr->kernel->grid, chunk);
 	struct clamp clamp = activation_clamp(instr->kernel->attr.activation);
-	const float *dy = (const float *)instr->address[0] + strips.begin;
-	const float *x = (const float *)instr->address[1] + strips.begin;
+	const struct operand *matrix = kernel_input(instr->kernel, 0);
 	double dgamma[STRIP_FLOATS] = { 0 }, dbeta[STRIP_FLOATS] = { 0 };
 	struct wide_norm wide;
 	wide_norm_load(instr, &strips, 2, &wide);
-	for (uint64_t s = 0; s < strips.count; s += RUN) {
-		uint64_t left = strips.count - s, at = s * strips.stride;
-		reduce_run(dy + at, x + at, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, &wide,
-			   clamp, dgamma, dbeta);
+	for (uint64_t s = 0, count; s < strips_total(&strips); s += count) {
+		uint64_t at = strips.begin + s * strips.stride;
+		uint32_t width = strip_width(&strips, s);
+		float block[2][RUN * STRIP_FLOATS];
+		count = strips_run(&strips, s, RUN);
+		struct strip_view dy =
+			strips_load(matrix, instr->address[0], at, strips.stride, count, width, block[0]);
+		struct strip_view x = strips_load(matrix, instr->address[1], at, strips.stride, count, width, block[1]);
+		reduce_run(dy.at, x.at, x.stride, (uint32_t)count, width, &wide, clamp, dgamma, dbeta);
 	}
-	uint64_t end = strips.count * strips.stride;
-	if (strips.tail)
-		reduce_run(dy + end, x + end, strips.stride, 1, strips.tail, &wide, clamp, dgamma, dbeta);
 	strip_fold(&strips, dgamma, column_partial(instr, &strips, 0));
 	strip_fold(&strips, dbeta, column_partial(instr, &strips, 1));
 }
@@ -199,9 +205,7 @@ static void grad_body(const struct bound_instr *instr, uint64_t chunk)
 	const struct column_grid *grid = &instr->kernel->grid;
 	struct strips strips = grid_strips(grid, chunk);
 	struct clamp clamp = activation_clamp(instr->kernel->attr.activation);
-	const float *dy = (const float *)instr->address[0] + strips.begin;
-	const float *x = (const float *)instr->address[1] + strips.begin;
-	float *dx = (float *)instr_output(instr, 0) + strips.begin;
+	const uint32_t dtype = kernel_input(instr->kernel, 0)->dtype;
 	float share[2][STRIP_FLOATS], wide_share[2][STRIP_FLOATS], reciprocal = 1.0f / (float)grid->rows;
 	struct wide_norm wide;
 	wide_norm_load(instr, &strips, 2, &wide);
@@ -211,9 +215,14 @@ static void grad_body(const struct bound_instr *instr, uint64_t chunk)
 		strip_spread(&strips, share[k], wide_share[k]);
 	}
 	for (uint64_t s = 0; s < strips_total(&strips); s++) {
-		uint64_t at = s * strips.stride;
-		grad_strip(dy + at, x + at, dx + at, strip_width(&strips, s), &wide, wide_share[1], wide_share[0],
-			   clamp);
+		uint64_t at = strips.begin + s * strips.stride;
+		uint32_t width = strip_width(&strips, s);
+		float block[2][STRIP_FLOATS];
+		const float *dy = narrow_view(dtype, instr->address[0], at, width, block[0]);
+		const float *x = narrow_view(dtype, instr->address[1], at, width, block[1]);
+		grad_strip(dy, x, narrow_target(dtype, instr_output(instr, 0), at, block[0]), width, &wide,
+			   wide_share[1], wide_share[0], clamp);
+		narrow_put(dtype, block[0], instr_output(instr, 0), at, width);
 	}
 }
 

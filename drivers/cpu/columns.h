@@ -10,6 +10,7 @@
 #define TARN_CPU_COLUMNS_H
 
 #include "cpu/cpu.h"
+#include "cpu/narrow.h"
 
 #define STRIP_FLOATS 512u
 
@@ -67,6 +68,35 @@ static inline uint64_t strips_total(const struct strips *strips)
 static inline uint32_t strip_width(const struct strips *strips, uint64_t strip)
 {
 	return strip < strips->count ? strips->width : strips->tail;
+}
+
+/* Full strips from number `s` on, at most so many; the shorter one at the end comes alone. */
+static inline uint32_t strips_run(const struct strips *strips, uint64_t s, uint32_t most)
+{
+	if (s >= strips->count)
+		return 1;
+	return strips->count - s < most ? (uint32_t)(strips->count - s) : most;
+}
+
+/* `count` strips of floats that begin `stride` apart. */
+struct strip_view {
+	const float *at;
+	uint64_t stride;
+};
+
+/* Strips of a matrix from element `at` on: where they lie, or converted into `block` (count * width floats). */
+static inline struct strip_view strips_load(const struct operand *matrix, const void *address, uint64_t at,
+					    uint64_t stride, uint64_t count, uint32_t width, float *block)
+{
+	if (!operand_is_narrow(matrix))
+		return (struct strip_view){ (const float *)address + at, stride };
+	const uint16_t *from = (const uint16_t *)address + at;
+	if (stride == width)
+		narrow_load(matrix->dtype, from, block, count * width);
+	else
+		for (uint64_t s = 0; s < count; s++)
+			narrow_load(matrix->dtype, from + s * stride, block + s * width, width);
+	return (struct strip_view){ block, width };
 }
 
 /* Repeats the channels' values of this block (already offset to its first channel) along a strip. */

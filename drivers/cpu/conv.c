@@ -14,7 +14,8 @@ struct convolution {
 	const struct operand *image, *weights, *result; /* x, w, y of the forward pass (or their gradients) */
 	uint32_t image_operand, weights_operand, result_operand;
 	const dnnl_memory_desc_t *image_layout, *plain, *result_layout, *bias;
-	dnnl_memory_desc_t any; /* weights whose layout oneDNN may choose */
+	dnnl_memory_desc_t any;     /* weights whose layout oneDNN may choose */
+	dnnl_memory_desc_t forward; /* those of the forward pass, stored as the image is */
 	dnnl_dims_t stride, dilation, pad_begin, pad_end;
 };
 
@@ -22,7 +23,8 @@ struct convolution {
 static enum tarn_status image_layout(struct device *device, const struct operand *image, const dnnl_memory_desc_t **out)
 {
 	int64_t n = image->dim[0], h = image->dim[1], w = image->dim[2], c = image->dim[3];
-	return dnn_layout(device, 4, (int64_t[]){ n, c, h, w }, (int64_t[]){ h * w * c, 1, w * c, c }, out);
+	return dnn_layout(device, image->dtype, 4, (int64_t[]){ n, c, h, w }, (int64_t[]){ h * w * c, 1, w * c, c },
+			  out);
 }
 
 static enum tarn_status weight_layout(struct convolution *conv)
@@ -33,9 +35,12 @@ static enum tarn_status weight_layout(struct convolution *conv)
 	dnnl_dims_t grouped = { groups, w->dim[0] / groups, w->dim[1], w->dim[2], w->dim[3] };
 	const int64_t *dim = groups > 1 ? grouped : dense;
 	int rank = groups > 1 ? 5 : 4;
-	enum tarn_status st = dnn_layout(conv->device, rank, dim, NULL, &conv->plain);
+	enum tarn_status st = dnn_layout(conv->device, w->dtype, rank, dim, NULL, &conv->plain);
 	if (!st)
-		st = DNN(dnnl_memory_desc_init_by_tag(&conv->any, rank, dim, dnnl_f32, dnnl_format_tag_any));
+		st = DNN(dnnl_memory_desc_init_by_tag(&conv->any, rank, dim, dnn_type(w->dtype), dnnl_format_tag_any));
+	if (!st)
+		st = DNN(dnnl_memory_desc_init_by_tag(&conv->forward, rank, dim, dnn_type(conv->image->dtype),
+						      dnnl_format_tag_any));
 	return st;
 }
 
@@ -84,16 +89,16 @@ static enum tarn_status convolution_init(struct convolution *conv)
 	if (!st)
 		st = weight_layout(conv);
 	if (!st && conv->kernel->kind == OP_CONV2D && conv->kernel->inputs == 3)
-		st = dnn_layout(conv->device, 1, (int64_t[]){ conv->weights->dim[0] }, NULL, &conv->bias);
+		st = dnn_layout(conv->device, DTYPE_F32, 1, (int64_t[]){ conv->weights->dim[0] }, NULL, &conv->bias);
 	return st;
 }
 
 static enum tarn_status forward_description(const struct convolution *conv, dnnl_prop_kind_t kind,
 					    dnnl_convolution_desc_t *out)
 {
-	return DNN(dnnl_dilated_convolution_forward_desc_init(out, kind, dnnl_convolution_direct, conv->image_layout,
-							      &conv->any, conv->bias, conv->result_layout, conv->stride,
-							      conv->dilation, conv->pad_begin, conv->pad_end));
+	return DNN(dnnl_dilated_convolution_forward_desc_init(
+		out, kind, dnnl_convolution_direct, conv->image_layout, &conv->forward, conv->bias, conv->result_layout,
+		conv->stride, conv->dilation, conv->pad_begin, conv->pad_end));
 }
 
 /* The backward passes are described relative to a forward one. */

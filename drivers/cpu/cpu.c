@@ -90,6 +90,10 @@ static kernel_prepare *const prepare_table[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = pool_prepare,
 	[OP_LABEL_WEIGHTS] = loss_prepare,
 	[OP_LABEL_SHARE] = loss_prepare,
+	[OP_LION] = update_prepare,
+	[OP_ADAFACTOR] = adafactor_prepare,
+	[OP_ADAFACTOR_VECTOR] = adafactor_prepare,
+	[OP_ADAM_8BIT] = adam_8bit_prepare,
 };
 
 static enum tarn_status cpu_probe(void)
@@ -195,10 +199,6 @@ static struct kernel *describe_kernel(struct host_arena *host, const struct grap
 static enum tarn_status check_types(const struct kernel *kernel)
 {
 	for (uint32_t i = 0; i < kernel->inputs + kernel->outputs; i++) {
-		uint32_t dtype = kernel->operand[i].dtype;
-		if ((dtype == DTYPE_BF16 || dtype == DTYPE_F16) && kernel->kind != OP_CAST)
-			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u is stored as %s",
-					 op_row(kernel->kind)->name, kernel->name, i, dtype_name(dtype));
 		if (!kernel->operand[i].elements)
 			return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": operand %u is empty",
 					 op_row(kernel->kind)->name, kernel->name, i);
@@ -209,6 +209,71 @@ static enum tarn_status check_types(const struct kernel *kernel)
 					 (unsigned long long)kernel->operand[i].elements);
 	}
 	return TARN_OK;
+}
+
+/* Kernels that read and write 16 bits themselves; others are widened, if they work item by item. */
+static bool stores_narrow(const struct kernel *kernel)
+{
+	switch ((enum op_kind)kernel->kind) {
+	case OP_CAST:
+	case OP_INPUT:
+	case OP_RESHAPE:
+	case OP_STOP_GRADIENT:
+	case OP_CONCAT:
+	case OP_SLICE:
+	case OP_PAD_AXIS:
+	case OP_BROADCAST_ROWS:
+	case OP_FILL:
+	case OP_CONV2D:
+	case OP_CONV2D_GRAD_INPUT:
+	case OP_CONV2D_GRAD_WEIGHT:
+	case OP_MATMUL:
+	case OP_BATCH_MATMUL:
+	case OP_SUM_ROWS:
+	case OP_SUM_SQUARES:
+	case OP_BATCH_STATS:
+	case OP_BATCH_APPLY:
+	case OP_BATCH_REDUCE:
+	case OP_BATCH_GRAD_INPUT:
+	case OP_LAYER_NORM_GRAD_PARAM:
+	case OP_RMS_NORM_GRAD_PARAM:
+	case OP_MAX_POOL:
+	case OP_MAX_POOL_GRAD:
+	case OP_AVG_POOL:
+	case OP_AVG_POOL_GRAD:
+	case OP_UPSAMPLE:
+	case OP_UPSAMPLE_GRAD:
+	case OP_ADAPTIVE_AVG_POOL:
+	case OP_ADAPTIVE_AVG_POOL_GRAD:
+	case OP_PERMUTE:
+	case OP_EMBEDDING:
+	case OP_EMBEDDING_GRAD:
+	case OP_ROTARY:
+	case OP_ATTENTION:
+	case OP_ATTENTION_GRAD:
+	case OP_LINEAR_CROSS_ENTROPY:
+	case OP_LINEAR_CROSS_ENTROPY_GRAD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum tarn_status prepare(struct device *device, struct kernel *kernel)
+{
+	const struct cpu_state *state = device->state;
+	const uint32_t storage = kernel_storage(kernel);
+	if (storage != DTYPE_F32 && !stores_narrow(kernel) && !widen_can(kernel))
+		return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": there is no kernel for numbers stored as %s",
+				 op_row(kernel->kind)->name, kernel->name, dtype_name(storage));
+	enum tarn_status st = prepare_table[kernel->kind] ? prepare_table[kernel->kind](device, kernel) : TARN_OK;
+	/* The library knows bfloat16 alone. */
+	if (!st && storage == DTYPE_F16 && kernel->stages && !kernel->run)
+		return tarn_fail(TARN_EUNSUPPORTED, "cpu: %s \"%s\": there is no kernel for numbers stored as %s",
+				 op_row(kernel->kind)->name, kernel->name, dtype_name(storage));
+	if (!st && storage != DTYPE_F32 && !stores_narrow(kernel) && !kernel->stages)
+		widen_prepare(kernel, state->threads);
+	return st;
 }
 
 static enum tarn_status cpu_compile(struct device *device, const struct graph *graph, uint32_t op, struct kernel **out,
@@ -232,8 +297,8 @@ static enum tarn_status cpu_compile(struct device *device, const struct graph *g
 	if (!kernel->name)
 		return TARN_ENOMEM;
 	enum tarn_status st = check_types(kernel);
-	if (!st && prepare_table[kernel->kind])
-		st = prepare_table[kernel->kind](device, kernel);
+	if (!st)
+		st = prepare(device, kernel);
 	if (st)
 		return st;
 	kernel->info.workspace_bytes = bytes_align(kernel->info.workspace_bytes);

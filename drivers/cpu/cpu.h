@@ -39,6 +39,7 @@
 #define CPU_REDUCTION_CHUNKS ((uint64_t)64)
 
 struct cpu_resource;
+struct cpu_code_map;
 
 struct operand {
 	uint64_t elements, rows, bytes;
@@ -86,12 +87,16 @@ struct kernel {
 
 	kernel_body *body;
 	kernel_finish *finish;
-	uint64_t chunks, chunk_items; /* items: elements, rows or pixels, as the body counts */
+	uint64_t chunks, chunk_items, items; /* items: elements, rows or pixels, as the body counts */
 	struct column_grid grid;
+	/* Numbers of 16 bits as floats: a thread's bytes in the workspace, from place_offset on. */
+	uint64_t place_offset, place_bytes;
+	kernel_body *float_body; /* widen.c */
 
 	uint32_t stages;
 	struct dnn_stage stage[DNN_STAGES];
-	kernel_run *run; /* not NULL: uses body and stages in an order of its own */
+	const struct cpu_code_map *code_map; /* of 8-bit state: of m, of v */
+	kernel_run *run;                     /* not NULL: uses body and stages in an order of its own */
 };
 
 struct bound_instr {
@@ -123,7 +128,13 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
 	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare, softmax_prepare,
 	attention_prepare, embedding_prepare, recurrent_prepare, linear_loss_prepare, group_norm_prepare,
-	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare;
+	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare,
+	adafactor_prepare, adam_8bit_prepare;
+
+/* widen.c: a prepared kernel whose loop is for floats, made to work on operands of 16 bits. */
+#define WIDEN_OPERANDS 9u
+bool widen_can(const struct kernel *kernel);
+void widen_prepare(struct kernel *kernel, uint32_t threads);
 
 /* Nanoseconds that a kernel is expected to take; a function of the signature and the number of threads. */
 uint64_t cpu_cost_ns(const struct kernel *kernel, uint64_t flops, uint64_t traffic_bytes, uint32_t threads);
@@ -155,6 +166,21 @@ static inline const struct operand *kernel_output(const struct kernel *kernel, u
 	return &kernel->operand[kernel->inputs + i];
 }
 
+static inline bool operand_is_narrow(const struct operand *operand)
+{
+	return operand->dtype == DTYPE_BF16 || operand->dtype == DTYPE_F16;
+}
+
+/* The type of the first operand of 16 bits: all of a kernel have the same (graph/storage.h). DTYPE_F32: there is none.
+ */
+static inline uint32_t kernel_storage(const struct kernel *kernel)
+{
+	for (uint32_t i = 0; i < kernel->inputs + kernel->outputs; i++)
+		if (operand_is_narrow(&kernel->operand[i]))
+			return kernel->operand[i].dtype;
+	return DTYPE_F32;
+}
+
 static inline void *instr_output(const struct bound_instr *instr, uint32_t i)
 {
 	return instr->address[instr->kernel->inputs + i];
@@ -164,6 +190,7 @@ static inline void *instr_output(const struct bound_instr *instr, uint32_t i)
 static inline void kernel_cut(struct kernel *kernel, kernel_body *body, uint64_t items, uint64_t chunk_items)
 {
 	kernel->body = body;
+	kernel->items = items;
 	kernel->chunk_items = chunk_items ? chunk_items : 1;
 	kernel->chunks = (items + kernel->chunk_items - 1) / kernel->chunk_items;
 }

@@ -141,6 +141,24 @@ CPU_CLONES static void param_run(const float *dy, const float *x, uint64_t strid
 	}
 }
 
+/* All rows of a chunk; the mean of row r stands at mean[r * mean_stride]. */
+static void param_sums(const struct bound_instr *instr, const struct strips *strips, uint64_t rows, const float *mean,
+		       uint64_t mean_stride, const float *rstd, double *dgamma, double *dbeta)
+{
+	const struct operand *matrix = kernel_input(instr->kernel, 0);
+	for (uint64_t r = 0; r < rows; r += RUN) {
+		uint32_t count = rows - r < RUN ? (uint32_t)(rows - r) : RUN;
+		uint64_t at = strips->begin + r * matrix->channels;
+		float block[2][RUN * STRIP_FLOATS];
+		struct strip_view dy =
+			strips_load(matrix, instr->address[0], at, matrix->channels, count, strips->channels, block[0]);
+		struct strip_view x =
+			strips_load(matrix, instr->address[1], at, matrix->channels, count, strips->channels, block[1]);
+		param_run(dy.at, x.at, x.stride, count, strips->channels, mean + r * mean_stride, rstd + r, dgamma,
+			  dbeta);
+	}
+}
+
 /* mean and rstd belong to rows here, so a strip is one row. */
 static void param_body(const struct bound_instr *instr, uint64_t chunk)
 {
@@ -148,16 +166,10 @@ static void param_body(const struct bound_instr *instr, uint64_t chunk)
 	struct strips strips = grid_strips(grid, chunk);
 	uint64_t first_row = strips.row_chunk * grid->chunk_rows;
 	uint64_t rows = grid->rows - first_row < grid->chunk_rows ? grid->rows - first_row : grid->chunk_rows;
-	const float *dy = (const float *)instr->address[0] + strips.begin;
-	const float *x = (const float *)instr->address[1] + strips.begin;
 	const float *mean = (const float *)instr->address[2] + first_row;
 	const float *rstd = (const float *)instr->address[3] + first_row;
 	double dgamma[STRIP_FLOATS] = { 0 }, dbeta[STRIP_FLOATS] = { 0 };
-	for (uint64_t r = 0; r < rows; r += RUN) {
-		uint64_t left = rows - r, at = r * grid->channels;
-		param_run(dy + at, x + at, grid->channels, left < RUN ? (uint32_t)left : RUN, strips.channels, mean + r,
-			  rstd + r, dgamma, dbeta);
-	}
+	param_sums(instr, &strips, rows, mean, 1, rstd, dgamma, dbeta);
 	double *partial_gamma = column_partial(instr, &strips, 0), *partial_beta = column_partial(instr, &strips, 1);
 	for (uint32_t c = 0; c < strips.channels; c++) {
 		partial_gamma[c] = dgamma[c];
@@ -173,15 +185,9 @@ static void rms_param_body(const struct bound_instr *instr, uint64_t chunk)
 	struct strips strips = grid_strips(grid, chunk);
 	uint64_t first_row = strips.row_chunk * grid->chunk_rows;
 	uint64_t rows = grid->rows - first_row < grid->chunk_rows ? grid->rows - first_row : grid->chunk_rows;
-	const float *dy = (const float *)instr->address[0] + strips.begin;
-	const float *x = (const float *)instr->address[1] + strips.begin;
 	const float *rstd = (const float *)instr->address[2] + first_row;
 	double dgamma[STRIP_FLOATS] = { 0 }, unused[STRIP_FLOATS] = { 0 };
-	for (uint64_t r = 0; r < rows; r += RUN) {
-		uint64_t left = rows - r, at = r * grid->channels;
-		param_run(dy + at, x + at, grid->channels, left < RUN ? (uint32_t)left : RUN, strips.channels, zero,
-			  rstd + r, dgamma, unused);
-	}
+	param_sums(instr, &strips, rows, zero, 0, rstd, dgamma, unused);
 	double *partial = column_partial(instr, &strips, 0);
 	for (uint32_t c = 0; c < strips.channels; c++)
 		partial[c] = dgamma[c];

@@ -4,7 +4,12 @@
  * Rows are taken in pieces of at most PIECE_ELEMENTS logits, which lie in the workspace: a product, then one pass over
  * its rows. The gradient makes each piece again, turns it into the gradient of the logits in place, and uses it for dx,
  * dw and dbias. The cut depends on the shapes alone; pieces follow one another, so dw is summed in their order.
+ *
+ * With x and w of 16 bits the logits are floats all the same. The library multiplies bfloat16, so the gradient of the
+ * logits is rounded to it before its two products; float16 it does not know: the piece of x and the whole of w are
+ * floats in the workspace. dw is summed in floats, in the workspace where it is stored in 16 bits.
  */
+#include "cpu/narrow.h"
 #include "cpu/onednn.h"
 #include "cpu/rows.h"
 
@@ -27,12 +32,46 @@ static uint64_t piece_rows(uint64_t rows, uint64_t vocabulary)
 	return rows < most ? rows : most;
 }
 
-/* Doubles behind the logits in the workspace: a loss for each row, or a sum for each column. */
+/* Where things are in the workspace, in bytes; the logits are at 0. `end` for what is not there. */
+struct places {
+	uint64_t sums;     /* doubles: a loss for each row, or a sum for each column */
+	uint64_t gradient; /* of the logits, bfloat16 */
+	uint64_t x, w, dx; /* floats instead of float16; x and dx of a piece */
+	uint64_t dw;       /* floats */
+	uint64_t end;
+};
+
+static uint64_t take(uint64_t *end, bool wanted, uint64_t count, uint64_t size)
+{
+	uint64_t at = *end;
+	*end += wanted ? bytes_align(count * size) : 0;
+	return at;
+}
+
+static struct places places_of(const struct kernel *kernel)
+{
+	const struct operand *x = kernel_input(kernel, 0), *w = kernel_input(kernel, 1);
+	const bool forward = kernel->kind == OP_LINEAR_CROSS_ENTROPY, half = x->dtype == DTYPE_F16;
+	const uint64_t rows = piece_rows(x->rows, w->dim[0]), logits = rows * w->dim[0];
+	struct places places = { .end = bytes_align(logits * sizeof(float)) };
+	places.sums = take(&places.end, true, forward ? x->rows : w->dim[0], sizeof(double));
+	places.gradient = take(&places.end, !forward && x->dtype == DTYPE_BF16, logits, sizeof(uint16_t));
+	places.x = take(&places.end, half, rows * x->channels, sizeof(float));
+	places.w = take(&places.end, half, w->elements, sizeof(float));
+	places.dx = take(&places.end, half && !forward, rows * x->channels, sizeof(float));
+	places.dw =
+		take(&places.end, !forward && operand_is_narrow(kernel_output(kernel, 1)), w->elements, sizeof(float));
+	return places;
+}
+
+static void *place_at(const struct bound_instr *instr, uint64_t offset)
+{
+	return (unsigned char *)instr->workspace + offset;
+}
+
 static double *sums_of(const struct bound_instr *instr)
 {
-	const struct operand *x = kernel_input(instr->kernel, 0), *w = kernel_input(instr->kernel, 1);
-	uint64_t logits = piece_rows(x->rows, w->dim[0]) * w->dim[0] * sizeof(float);
-	return (double *)((unsigned char *)instr->workspace + bytes_align(logits));
+	return place_at(instr, places_of(instr->kernel).sums);
 }
 
 static uint32_t bias_input(const struct kernel *kernel)
@@ -54,7 +93,9 @@ static enum tarn_status run_product(struct cpu_state *state, const struct bound_
 		uint32_t operand = stage->argument[i].operand;
 		if (operand != 0 && !(product == PRODUCT_DX && operand == kernel->inputs))
 			continue;
-		float *at = (float *)instr->address[operand] + first * kernel->operand[operand].channels;
+		const struct operand *moving = &kernel->operand[operand];
+		uint64_t bytes = first * moving->channels * dtype_bytes(moving->dtype);
+		unsigned char *at = (unsigned char *)instr->address[operand] + bytes;
 		enum tarn_status st = DNN(dnnl_memory_set_data_handle(instr->argument[s][i].memory, at));
 		if (st)
 			return st;
@@ -97,6 +138,36 @@ static void row_gradients(const struct bound_instr *instr, const struct label_ru
 	}
 }
 
+/* Numbers of 16 bits that a thread converts at once. */
+#define SHARE ((uint64_t)1 << 14)
+
+static void load_share(uint32_t dtype, const void *from, uint64_t at, float *to, uint64_t n, uint32_t threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+	for (uint64_t i = 0; i < n; i += SHARE)
+		narrow_load(dtype, (const uint16_t *)from + at + i, to + i, n - i < SHARE ? n - i : SHARE);
+}
+
+static void store_share(uint32_t dtype, const float *from, void *to, uint64_t at, uint64_t n, uint32_t threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+	for (uint64_t i = 0; i < n; i += SHARE)
+		narrow_store(dtype, from + i, (uint16_t *)to + at + i, n - i < SHARE ? n - i : SHARE);
+}
+
+/* What the products of a piece read as floats. */
+static void load_halves(const struct bound_instr *instr, uint64_t first, uint64_t rows, uint32_t threads)
+{
+	const struct operand *x = kernel_input(instr->kernel, 0), *w = kernel_input(instr->kernel, 1);
+	const struct places places = places_of(instr->kernel);
+	if (x->dtype != DTYPE_F16)
+		return;
+	if (!first)
+		load_share(DTYPE_F16, instr->address[1], 0, place_at(instr, places.w), w->elements, threads);
+	load_share(DTYPE_F16, instr->address[0], first * x->channels, place_at(instr, places.x), rows * x->channels,
+		   threads);
+}
+
 CPU_CLONES static void add_run(const float *x, uint64_t stride, uint32_t rows, uint32_t width, double *sum)
 {
 	float run[COLUMNS];
@@ -129,6 +200,7 @@ static enum tarn_status run_forward(struct cpu_state *state, const struct bound_
 	uint64_t piece = piece_rows(x->rows, w->dim[0]);
 	for (uint64_t first = 0; first < x->rows; first += piece) {
 		uint64_t rows = x->rows - first < piece ? x->rows - first : piece;
+		load_halves(instr, first, rows, state->threads);
 		enum tarn_status st = run_product(state, instr, PRODUCT_LOGITS, rows < piece, first);
 		if (st)
 			return st;
@@ -142,29 +214,50 @@ static enum tarn_status run_forward(struct cpu_state *state, const struct bound_
 	return TARN_OK;
 }
 
+/* One piece: its logits, their gradient, and what that gives to dx, dw and dbias. */
+static enum tarn_status run_piece(struct cpu_state *state, const struct bound_instr *instr, uint64_t first,
+				  uint64_t rows, bool tail, float share)
+{
+	const struct operand *x = kernel_input(instr->kernel, 0), *w = kernel_input(instr->kernel, 1);
+	const struct label_rule rule = label_rule_of(instr->kernel);
+	const struct places places = places_of(instr->kernel);
+	load_halves(instr, first, rows, state->threads);
+	enum tarn_status st = run_product(state, instr, PRODUCT_LOGITS, tail, first);
+	if (st)
+		return st;
+	row_gradients(instr, &rule, share, first, rows, state->threads);
+	if (x->dtype == DTYPE_BF16)
+		store_share(DTYPE_BF16, instr->workspace, place_at(instr, places.gradient), 0, rows * w->dim[0],
+			    state->threads);
+	st = run_product(state, instr, PRODUCT_DX, tail, first);
+	if (!st)
+		st = run_product(state, instr, PRODUCT_DW, tail, first);
+	if (x->dtype == DTYPE_F16)
+		store_share(DTYPE_F16, place_at(instr, places.dx), instr_output(instr, 0), first * x->channels,
+			    rows * x->channels, state->threads);
+	column_sums(instr, rows, state->threads);
+	return st;
+}
+
 static enum tarn_status run_backward(struct cpu_state *state, const struct bound_instr *instr)
 {
 	const struct operand *x = kernel_input(instr->kernel, 0), *w = kernel_input(instr->kernel, 1);
 	const struct label_rule rule = label_rule_of(instr->kernel);
+	const struct operand *dw = kernel_output(instr->kernel, 1);
 	uint64_t piece = piece_rows(x->rows, w->dim[0]);
 	float share = *(const float *)instr->address[4] / (float)labels_counted(&rule, instr->address[2], x->rows);
 	double *sum = sums_of(instr);
-	memset(instr_output(instr, 1), 0, w->bytes);
+	float *dw_sum = operand_is_narrow(dw) ? place_at(instr, places_of(instr->kernel).dw) : instr_output(instr, 1);
+	memset(dw_sum, 0, w->elements * sizeof *dw_sum);
 	memset(sum, 0, w->dim[0] * sizeof *sum);
 	for (uint64_t first = 0; first < x->rows; first += piece) {
 		uint64_t rows = x->rows - first < piece ? x->rows - first : piece;
-		bool tail = rows < piece;
-		enum tarn_status st = run_product(state, instr, PRODUCT_LOGITS, tail, first);
-		if (!st)
-			row_gradients(instr, &rule, share, first, rows, state->threads);
-		if (!st)
-			st = run_product(state, instr, PRODUCT_DX, tail, first);
-		if (!st)
-			st = run_product(state, instr, PRODUCT_DW, tail, first);
+		enum tarn_status st = run_piece(state, instr, first, rows, rows < piece, share);
 		if (st)
 			return st;
-		column_sums(instr, rows, state->threads);
 	}
+	if (operand_is_narrow(dw))
+		store_share(dw->dtype, dw_sum, instr_output(instr, 1), 0, w->elements, state->threads);
 	float *dbias = instr_output(instr, 2);
 	for (uint32_t v = 0; v < w->dim[0]; v++)
 		dbias[v] = (float)sum[v];
@@ -173,17 +266,24 @@ static enum tarn_status run_backward(struct cpu_state *state, const struct bound
 
 /* ---- boot ---- */
 
-/* What a product multiplies: operand numbers (DNN_WORKSPACE: the logits), shapes (m, k) and (k, n), strides. */
+/* A matrix of a product: an operand, or a place in the workspace. */
+struct factor {
+	uint32_t operand; /* DNN_WORKSPACE */
+	uint64_t offset;
+	uint32_t dtype;
+};
+
+/* What a product multiplies: shapes (m, k) and (k, n). */
 struct factors {
-	uint32_t a, b, c;
+	struct factor a, b, c;
 	int64_t m, k, n;
 	bool transpose_a, transpose_b, sum;
 };
 
-static enum tarn_status matrix(struct device *device, int64_t rows, int64_t columns, bool transpose,
+static enum tarn_status matrix(struct device *device, uint32_t dtype, int64_t rows, int64_t columns, bool transpose,
 			       const dnnl_memory_desc_t **out)
 {
-	return dnn_layout(device, 2, (int64_t[]){ rows, columns },
+	return dnn_layout(device, dtype, 2, (int64_t[]){ rows, columns },
 			  (int64_t[]){ transpose ? 1 : columns, transpose ? rows : 1 }, out);
 }
 
@@ -213,13 +313,13 @@ static enum tarn_status add_product(struct device *device, struct kernel *kernel
 	dnnl_matmul_desc_t description;
 	struct dnn_choice choice;
 	struct dnn_stage *stage;
-	enum tarn_status st = matrix(device, f->m, f->k, f->transpose_a, &a);
+	enum tarn_status st = matrix(device, f->a.dtype, f->m, f->k, f->transpose_a, &a);
 	if (!st)
-		st = matrix(device, f->k, f->n, f->transpose_b, &b);
+		st = matrix(device, f->b.dtype, f->k, f->n, f->transpose_b, &b);
 	if (!st)
-		st = matrix(device, f->m, f->n, false, &c);
+		st = matrix(device, f->c.dtype, f->m, f->n, false, &c);
 	if (!st && bias)
-		st = matrix(device, 1, f->n, false, &bias_layout);
+		st = matrix(device, DTYPE_F32, 1, f->n, false, &bias_layout);
 	if (!st)
 		st = product_attributes(f->sum, &attributes);
 	if (st)
@@ -232,11 +332,11 @@ static enum tarn_status add_product(struct device *device, struct kernel *kernel
 		st = dnn_add_stage(device, kernel, choice.description, scratchpad, &stage);
 	if (st)
 		return st;
-	dnn_add_argument(stage, DNNL_ARG_SRC, f->a, 0, a);
-	dnn_add_argument(stage, DNNL_ARG_WEIGHTS, f->b, 0, b);
+	dnn_add_argument(stage, DNNL_ARG_SRC, f->a.operand, f->a.offset, a);
+	dnn_add_argument(stage, DNNL_ARG_WEIGHTS, f->b.operand, f->b.offset, b);
 	if (bias)
 		dnn_add_argument(stage, DNNL_ARG_BIAS, bias, 0, bias_layout);
-	dnn_add_argument(stage, DNNL_ARG_DST, f->c, 0, c);
+	dnn_add_argument(stage, DNNL_ARG_DST, f->c.operand, f->c.offset, c);
 	return TARN_OK;
 }
 
@@ -244,11 +344,25 @@ static enum tarn_status add_product(struct device *device, struct kernel *kernel
 static enum tarn_status add_products(struct device *device, struct kernel *kernel, int64_t rows, uint64_t scratchpad)
 {
 	const int64_t v = kernel_input(kernel, 1)->dim[0], c = kernel_input(kernel, 1)->dim[1];
-	const uint32_t logits = DNN_WORKSPACE;
+	const struct places places = places_of(kernel);
+	const uint32_t stored = kernel_input(kernel, 0)->dtype;
+	const bool half = stored == DTYPE_F16,
+		   narrow_dw = kernel->outputs == 3 && operand_is_narrow(kernel_output(kernel, 1));
+	const struct factor logits = { DNN_WORKSPACE, 0, DTYPE_F32 };
+	const struct factor gradient =
+		stored == DTYPE_BF16 ? (struct factor){ DNN_WORKSPACE, places.gradient, stored } : logits;
+	const struct factor x =
+		half ? (struct factor){ DNN_WORKSPACE, places.x, DTYPE_F32 } : (struct factor){ 0, 0, stored };
+	const struct factor w =
+		half ? (struct factor){ DNN_WORKSPACE, places.w, DTYPE_F32 } : (struct factor){ 1, 0, stored };
+	const struct factor dx = half ? (struct factor){ DNN_WORKSPACE, places.dx, DTYPE_F32 }
+				      : (struct factor){ kernel->inputs, 0, stored };
+	const struct factor dw = narrow_dw ? (struct factor){ DNN_WORKSPACE, places.dw, DTYPE_F32 }
+					   : (struct factor){ kernel->inputs + 1, 0, DTYPE_F32 };
 	const struct factors factors[PRODUCTS] = {
-		[PRODUCT_LOGITS] = { 0, 1, logits, rows, c, v, false, true, false },
-		[PRODUCT_DX] = { logits, 1, kernel->inputs, rows, v, c, false, false, false },
-		[PRODUCT_DW] = { logits, 0, kernel->inputs + 1, v, rows, c, true, false, true },
+		[PRODUCT_LOGITS] = { x, w, logits, rows, c, v, false, true, false },
+		[PRODUCT_DX] = { gradient, w, dx, rows, v, c, false, false, false },
+		[PRODUCT_DW] = { gradient, x, dw, v, rows, c, true, false, true },
 	};
 	uint32_t count = kernel->kind == OP_LINEAR_CROSS_ENTROPY ? 1 : PRODUCTS;
 	enum tarn_status st = TARN_OK;
@@ -261,9 +375,7 @@ enum tarn_status linear_loss_prepare(struct device *device, struct kernel *kerne
 {
 	bool forward = kernel->kind == OP_LINEAR_CROSS_ENTROPY;
 	uint64_t rows = kernel_input(kernel, 0)->rows, vocabulary = kernel_input(kernel, 1)->dim[0];
-	uint64_t piece = piece_rows(rows, vocabulary), tail = rows % piece;
-	uint64_t sums = (forward ? rows : vocabulary) * sizeof(double);
-	uint64_t fixed = bytes_align(piece * vocabulary * sizeof(float)) + bytes_align(sums);
+	uint64_t piece = piece_rows(rows, vocabulary), tail = rows % piece, fixed = places_of(kernel).end;
 	kernel->run = forward ? run_forward : run_backward;
 	kernel->info.workspace_bytes = fixed;
 	enum tarn_status st = add_products(device, kernel, (int64_t)piece, fixed);

@@ -15,8 +15,8 @@ static enum tarn_status matrix_layout(struct device *device, const struct operan
 	int64_t many = (int64_t)stored->elements / (rows * columns);
 	int64_t dim[3] = { many, transpose ? columns : rows, transpose ? rows : columns };
 	int64_t stride[3] = { rows * columns, transpose ? 1 : columns, transpose ? columns : 1 };
-	return stored->rank == 2 ? dnn_layout(device, 2, dim + 1, stride + 1, out)
-				 : dnn_layout(device, 3, dim, stride, out);
+	return stored->rank == 2 ? dnn_layout(device, stored->dtype, 2, dim + 1, stride + 1, out)
+				 : dnn_layout(device, stored->dtype, 3, dim, stride, out);
 }
 
 /* The factor of BATCH_MATMUL. */
@@ -38,7 +38,7 @@ enum tarn_status matmul_prepare(struct device *device, struct kernel *kernel)
 	if (!st)
 		st = matrix_layout(device, c, false, &c_layout);
 	if (!st && kernel->inputs == 3)
-		st = dnn_layout(device, 2, (int64_t[]){ 1, c->dim[1] }, NULL, &bias_layout);
+		st = dnn_layout(device, DTYPE_F32, 2, (int64_t[]){ 1, c->dim[1] }, NULL, &bias_layout);
 	dnnl_primitive_attr_t attributes = NULL;
 	if (!st)
 		st = dnn_attributes(kernel->attr.activation, &attributes);

@@ -7,7 +7,8 @@
 #ifndef TARN_CPU_NARROW_H
 #define TARN_CPU_NARROW_H
 
-#include <stdint.h>
+#include "graph/graph.h"
+
 #include <string.h>
 
 static inline uint32_t float_bits(float value)
@@ -62,5 +63,26 @@ static inline uint16_t float_to_f16(float value)
 /* `n` numbers of a type (enum dtype: f32, bf16 or f16) to floats, and back. The two do not overlap. */
 void narrow_load(uint32_t dtype, const void *from, float *to, uint64_t n);
 void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n);
+
+/* `n` numbers from element `at` on as floats: where they lie, or converted into `block`. */
+static inline const float *narrow_view(uint32_t dtype, const void *from, uint64_t at, uint64_t n, float *block)
+{
+	if (dtype == DTYPE_F32)
+		return (const float *)from + at;
+	narrow_load(dtype, (const uint16_t *)from + at, block, n);
+	return block;
+}
+
+/* Where floats for `n` numbers of a result are written; narrow_put then rounds them into their place. */
+static inline float *narrow_target(uint32_t dtype, void *to, uint64_t at, float *block)
+{
+	return dtype == DTYPE_F32 ? (float *)to + at : block;
+}
+
+static inline void narrow_put(uint32_t dtype, const float *block, void *to, uint64_t at, uint64_t n)
+{
+	if (dtype != DTYPE_F32)
+		narrow_store(dtype, block, (uint16_t *)to + at, n);
+}
 
 #endif

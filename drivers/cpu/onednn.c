@@ -68,7 +68,12 @@ void dnn_close(struct cpu_state *state)
 	state->engine = NULL;
 }
 
-enum tarn_status dnn_layout(struct device *device, int rank, const int64_t *dim, const int64_t *stride,
+dnnl_data_type_t dnn_type(uint32_t dtype)
+{
+	return dtype == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+enum tarn_status dnn_layout(struct device *device, uint32_t dtype, int rank, const int64_t *dim, const int64_t *stride,
 			    const dnnl_memory_desc_t **out)
 {
 	dnnl_memory_desc_t *layout = HOST_NEW(device->host, dnnl_memory_desc_t);
@@ -83,7 +88,7 @@ enum tarn_status dnn_layout(struct device *device, int rank, const int64_t *dim,
 		}
 	}
 	enum tarn_status st =
-		DNN(dnnl_memory_desc_init_by_strides(layout, rank, dim, dnnl_f32, stride ? stride : dense));
+		DNN(dnnl_memory_desc_init_by_strides(layout, rank, dim, dnn_type(dtype), stride ? stride : dense));
 	if (!st)
 		*out = layout;
 	return st;

@@ -18,9 +18,13 @@ enum tarn_status dnn_open(struct cpu_state *state);
 /* Safe after a failed dnn_open. */
 void dnn_close(struct cpu_state *state);
 
-/* A dense row-major layout of f32 with these dimensions, or one with the given strides. Lives as long as the device. */
-enum tarn_status dnn_layout(struct device *device, int rank, const int64_t *dim, const int64_t *stride,
+/*
+ * A dense row-major layout of numbers of that type (enum dtype: f32 or bf16) with these dimensions, or one with the
+ * given strides. Lives as long as the device.
+ */
+enum tarn_status dnn_layout(struct device *device, uint32_t dtype, int rank, const int64_t *dim, const int64_t *stride,
 			    const dnnl_memory_desc_t **out);
+dnnl_data_type_t dnn_type(uint32_t dtype);
 
 /* What dnn_choose decided. */
 struct dnn_choice {

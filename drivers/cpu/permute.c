@@ -59,15 +59,20 @@ static uint32_t contiguous_axis(const struct axes *axes)
 }
 
 /* y[i * to + j] = x[i + j * from] for all i < rows, j < columns; at most TILE rows. */
-static void transpose_tiles(const float *x, float *y, uint64_t rows, uint64_t columns, uint64_t from, uint64_t to)
-{
-	for (uint64_t j0 = 0; j0 < columns; j0 += TILE) {
-		uint64_t j1 = columns - j0 < TILE ? columns : j0 + TILE;
-		for (uint64_t i = 0; i < rows; i++)
-			for (uint64_t j = j0; j < j1; j++)
-				y[i * to + j] = x[i + j * from];
+#define TRANSPOSE_TILES(TYPE)                                                                                \
+	static void transpose_##TYPE(const TYPE *x, TYPE *y, uint64_t rows, uint64_t columns, uint64_t from, \
+				     uint64_t to)                                                            \
+	{                                                                                                    \
+		for (uint64_t j0 = 0; j0 < columns; j0 += TILE) {                                            \
+			uint64_t j1 = columns - j0 < TILE ? columns : j0 + TILE;                             \
+			for (uint64_t i = 0; i < rows; i++)                                                  \
+				for (uint64_t j = j0; j < j1; j++)                                           \
+					y[i * to + j] = x[i + j * from];                                     \
+		}                                                                                            \
 	}
-}
+TRANSPOSE_TILES(uint32_t)
+TRANSPOSE_TILES(uint16_t)
+#undef TRANSPOSE_TILES
 
 /* Units of work: a line, or TILE rows of a plane, at each position along the other axes. */
 struct work {
@@ -87,9 +92,10 @@ static struct work permute_work(const struct axes *axes)
 	return work;
 }
 
-/* Moves x and y to a position along all axes but the line's or the plane's. */
-static void seek(const struct axes *axes, const struct work *work, uint64_t position, const float **x, float **y)
+/* First elements of x and y at a position along all axes but the line's or the plane's. */
+static void seek(const struct axes *axes, const struct work *work, uint64_t position, uint64_t *x, uint64_t *y)
 {
+	*x = *y = 0;
 	for (uint32_t i = axes->count; i-- > 0;) {
 		if (i == work->inner || i == work->last)
 			continue;
@@ -104,26 +110,31 @@ static void permute_body(const struct bound_instr *instr, uint64_t chunk)
 	struct axes axes = merged_axes(instr->kernel);
 	struct work work = permute_work(&axes);
 	struct range range = chunk_range(instr->kernel, chunk, work.positions * work.units_per_position);
+	const uint64_t size = dtype_bytes(kernel_input(instr->kernel, 0)->dtype);
 	for (uint64_t unit = range.begin; unit < range.end; unit++) {
-		const float *x = instr->address[0];
-		float *y = instr_output(instr, 0);
-		seek(&axes, &work, unit / work.units_per_position, &x, &y);
-		if (work.inner == work.last) {
-			memcpy(y, x, axes.length[work.last] * sizeof *y);
-			continue;
+		uint64_t from, to;
+		seek(&axes, &work, unit / work.units_per_position, &from, &to);
+		uint64_t first = unit % work.units_per_position * TILE;
+		if (work.inner != work.last) {
+			from += first;
+			to += first * axes.to[work.inner];
 		}
-		uint64_t first = unit % work.units_per_position * TILE, left = axes.length[work.inner] - first;
-		transpose_tiles(x + first, y + first * axes.to[work.inner], left < TILE ? left : TILE,
-				axes.length[work.last], axes.from[work.last], axes.to[work.inner]);
+		const void *x = (const unsigned char *)instr->address[0] + from * size;
+		void *y = (unsigned char *)instr_output(instr, 0) + to * size;
+		uint64_t left = axes.length[work.inner] - first, rows = left < TILE ? left : TILE;
+		uint64_t columns = axes.length[work.last];
+		if (work.inner == work.last)
+			memcpy(y, x, columns * size);
+		else if (size == sizeof(uint32_t))
+			transpose_uint32_t(x, y, rows, columns, axes.from[work.last], axes.to[work.inner]);
+		else
+			transpose_uint16_t(x, y, rows, columns, axes.from[work.last], axes.to[work.inner]);
 	}
 }
 
 enum tarn_status permute_prepare(struct device *device, struct kernel *kernel)
 {
 	(void)device;
-	if (kernel_input(kernel, 0)->dtype != DTYPE_F32)
-		return tarn_fail(TARN_EUNSUPPORTED, "cpu: permute \"%s\": the input is %s; only f32 is permuted",
-				 kernel->name, dtype_name(kernel_input(kernel, 0)->dtype));
 	struct axes axes = merged_axes(kernel);
 	struct work work = permute_work(&axes);
 	kernel_cut(kernel, permute_body, work.positions * work.units_per_position,

@@ -165,7 +165,7 @@ static enum tarn_status smooth_prepare(struct device *device, struct kernel *ker
 	dnnl_primitive_desc_t description;
 	struct dnn_stage *stage;
 	enum tarn_status st =
-		dnn_layout(device, 1, (int64_t[]){ (int64_t)kernel_output(kernel, 0)->elements }, NULL, &layout);
+		dnn_layout(device, kernel_output(kernel, 0)->dtype, 1, (int64_t[]){ (int64_t)kernel_output(kernel, 0)->elements }, NULL, &layout);
 	if (!st)
 		st = smooth_description(device, kernel, algorithm, layout, &description);
 	if (!st)

@@ -5,6 +5,7 @@
  * windows that cover it, in order, so that no two threads write the same place and the order of sums is fixed.
  */
 #include "cpu/cpu.h"
+#include "cpu/narrow.h"
 
 #include <string.h>
 
@@ -89,19 +90,26 @@ CPU_CLONES static void best_store(const struct best *best, float *y, uint8_t *in
 		index[c] = (uint8_t)best->tap[c];
 }
 
-static void max_pixel(const struct window *window, const struct operand *image, const float *x, struct span rows,
-		      struct span columns, uint32_t oh, uint32_t ow, float *y, uint8_t *index)
+/* `x` is the first element of the image, `y` that of the result's pixel. */
+static void max_pixel(const struct bound_instr *instr, uint64_t x, struct span rows, struct span columns, uint32_t oh,
+		      uint32_t ow, uint64_t y)
 {
+	const struct window *window = &instr->kernel->attr.window;
+	const struct operand *image = kernel_input(instr->kernel, 0);
+	uint8_t *index = (uint8_t *)instr_output(instr, 1) + y;
+
 	uint32_t channels = image->channels, width = image->dim[2];
 	for (uint32_t first = 0; first < channels; first += BLOCK) {
 		uint32_t n = channels - first < BLOCK ? channels - first : BLOCK;
 		struct best best;
+		float block[BLOCK];
 		bool started = false;
 		for (uint32_t kh = rows.begin; kh < rows.end; kh++)
 			for (uint32_t kw = columns.begin; kw < columns.end; kw++) {
 				uint64_t pixel = (uint64_t)tap_position(window, 0, oh, kh) * width +
 						 tap_position(window, 1, ow, kw);
-				const float *from = x + pixel * channels + first;
+				const float *from = narrow_view(image->dtype, instr->address[0],
+								x + pixel * channels + first, n, block);
 				uint32_t tap = kh * window->kernel[1] + kw;
 				if (started)
 					best_update(&best, from, n, tap);
@@ -109,7 +117,9 @@ static void max_pixel(const struct window *window, const struct operand *image, 
 					best_start(&best, from, n, tap);
 				started = true;
 			}
-		best_store(&best, y + first, index + first, n);
+		best_store(&best, narrow_target(image->dtype, instr_output(instr, 0), y + first, block), index + first,
+			   n);
+		narrow_put(image->dtype, block, instr_output(instr, 0), y + first, n);
 	}
 }
 
@@ -122,14 +132,11 @@ static void max_body(const struct bound_instr *instr, uint64_t chunk)
 	uint64_t image_elements = (uint64_t)image->dim[1] * image->dim[2] * channels;
 	struct range range = chunk_range(kernel, chunk, (uint64_t)result->dim[0] * out_height);
 	for (uint64_t row = range.begin; row < range.end; row++) {
-		const float *x = (const float *)instr->address[0] + row / out_height * image_elements;
 		uint32_t oh = (uint32_t)(row % out_height);
 		struct span rows = taps_inside(window, 0, oh, image->dim[1]);
-		for (uint32_t ow = 0; ow < out_width; ow++) {
-			uint64_t at = (row * out_width + ow) * channels;
-			max_pixel(window, image, x, rows, taps_inside(window, 1, ow, image->dim[2]), oh, ow,
-				  (float *)instr_output(instr, 0) + at, (uint8_t *)instr_output(instr, 1) + at);
-		}
+		for (uint32_t ow = 0; ow < out_width; ow++)
+			max_pixel(instr, row / out_height * image_elements, rows,
+				  taps_inside(window, 1, ow, image->dim[2]), oh, ow, (row * out_width + ow) * channels);
 	}
 }
 
@@ -187,8 +194,9 @@ static float average_share(const struct kernel *kernel, struct span rows, struct
 	return 1.0f / (float)(kernel->attr.count_padding ? window->kernel[0] * window->kernel[1] : inside);
 }
 
-/* One pixel (h, w) of dx: adds what every window that covers it gives back. */
-static void grad_pixel(const struct bound_instr *instr, uint64_t image_number, uint32_t h, uint32_t w, float *dx)
+/* `n` channels of one pixel (h, w) of dx, from `first` on: adds what every window that covers it gives back. */
+static void grad_pixel(const struct bound_instr *instr, uint64_t image_number, uint32_t h, uint32_t w, uint32_t first,
+		       uint32_t n, float *dx)
 {
 	const struct kernel *kernel = instr->kernel;
 	const struct window *window = &kernel->attr.window;
@@ -196,20 +204,22 @@ static void grad_pixel(const struct bound_instr *instr, uint64_t image_number, u
 	uint32_t channels = image->channels, tap_h, tap_w;
 	struct span windows_h = covering_windows(window, 0, h, gradient->dim[1]);
 	struct span windows_w = covering_windows(window, 1, w, gradient->dim[2]);
-	memset(dx, 0, channels * sizeof *dx);
+	float block[BLOCK];
+	memset(dx, 0, n * sizeof *dx);
 	for (uint32_t oh = windows_h.begin; oh < windows_h.end; oh++) {
 		if (!covering_tap(window, 0, h, oh, &tap_h))
 			continue;
 		for (uint32_t ow = windows_w.begin; ow < windows_w.end; ow++) {
 			if (!covering_tap(window, 1, w, ow, &tap_w))
 				continue;
-			uint64_t at = ((image_number * gradient->dim[1] + oh) * gradient->dim[2] + ow) * channels;
-			const float *dy = (const float *)instr->address[0] + at;
+			uint64_t at =
+				((image_number * gradient->dim[1] + oh) * gradient->dim[2] + ow) * channels + first;
+			const float *dy = narrow_view(gradient->dtype, instr->address[0], at, n, block);
 			if (kernel->kind == OP_MAX_POOL_GRAD)
-				add_if_chosen(dx, dy, (const uint8_t *)instr->address[1] + at, channels,
+				add_if_chosen(dx, dy, (const uint8_t *)instr->address[1] + at, n,
 					      tap_h * window->kernel[1] + tap_w);
 			else
-				add_share(dx, dy, channels,
+				add_share(dx, dy, n,
 					  average_share(kernel, taps_inside(window, 0, oh, image->dim[1]),
 							taps_inside(window, 1, ow, image->dim[2])));
 		}
@@ -221,11 +231,17 @@ static void grad_body(const struct bound_instr *instr, uint64_t chunk)
 	const struct operand *image = kernel_output(instr->kernel, 0);
 	uint32_t height = image->dim[1], width = image->dim[2];
 	struct range range = chunk_range(instr->kernel, chunk, (uint64_t)image->dim[0] * height);
-	float *dx = instr_output(instr, 0);
+	void *dx = instr_output(instr, 0);
 	for (uint64_t row = range.begin; row < range.end; row++)
 		for (uint32_t w = 0; w < width; w++)
-			grad_pixel(instr, row / height, (uint32_t)(row % height), w,
-				   dx + (row * width + w) * image->channels);
+			for (uint32_t first = 0; first < image->channels; first += BLOCK) {
+				uint32_t n = image->channels - first < BLOCK ? image->channels - first : BLOCK;
+				uint64_t at = (row * width + w) * image->channels + first;
+				float block[BLOCK];
+				grad_pixel(instr, row / height, (uint32_t)(row % height), w, first, n,
+					   narrow_target(image->dtype, dx, at, block));
+				narrow_put(image->dtype, block, dx, at, n);
+			}
 }
 
 CPU_CLONES static void add_row(float *sum, const float *x, uint32_t n)
@@ -241,13 +257,14 @@ CPU_CLONES static void finish_average(const float *sum, float *y, uint32_t n, fl
 }
 
 /* Each row of the window is summed for itself first: shorter runs, smaller rounding. */
-static void average_pixel(const struct kernel *kernel, const float *x, uint32_t oh, uint32_t ow, struct span rows,
-			  float *y)
+static void average_pixel(const struct bound_instr *instr, uint64_t x, uint32_t oh, uint32_t ow, struct span rows,
+			  uint64_t y)
 {
+	const struct kernel *kernel = instr->kernel;
 	const struct window *window = &kernel->attr.window;
 	const struct operand *image = kernel_input(kernel, 0);
 	struct span columns = taps_inside(window, 1, ow, image->dim[2]);
-	float share = average_share(kernel, rows, columns), total[BLOCK], line[BLOCK];
+	float share = average_share(kernel, rows, columns), total[BLOCK], line[BLOCK], block[BLOCK];
 	for (uint32_t first = 0; first < image->channels; first += BLOCK) {
 		uint32_t n = image->channels - first < BLOCK ? image->channels - first : BLOCK;
 		memset(total, 0, n * sizeof *total);
@@ -256,11 +273,15 @@ static void average_pixel(const struct kernel *kernel, const float *x, uint32_t 
 			for (uint32_t kw = columns.begin; kw < columns.end; kw++) {
 				uint64_t pixel = (uint64_t)tap_position(window, 0, oh, kh) * image->dim[2] +
 						 tap_position(window, 1, ow, kw);
-				add_row(line, x + pixel * image->channels + first, n);
+				add_row(line,
+					narrow_view(image->dtype, instr->address[0],
+						    x + pixel * image->channels + first, n, block),
+					n);
 			}
 			add_row(total, line, n);
 		}
-		finish_average(total, y + first, n, share);
+		finish_average(total, narrow_target(image->dtype, instr_output(instr, 0), y + first, block), n, share);
+		narrow_put(image->dtype, block, instr_output(instr, 0), y + first, n);
 	}
 }
 
@@ -271,13 +292,12 @@ static void average_body(const struct bound_instr *instr, uint64_t chunk)
 	uint32_t out_height = result->dim[1], out_width = result->dim[2], channels = image->channels;
 	uint64_t image_elements = (uint64_t)image->dim[1] * image->dim[2] * channels;
 	struct range range = chunk_range(kernel, chunk, (uint64_t)result->dim[0] * out_height);
-	float *y = instr_output(instr, 0);
 	for (uint64_t row = range.begin; row < range.end; row++) {
-		const float *x = (const float *)instr->address[0] + row / out_height * image_elements;
 		uint32_t oh = (uint32_t)(row % out_height);
 		struct span rows = taps_inside(&kernel->attr.window, 0, oh, image->dim[1]);
 		for (uint32_t ow = 0; ow < out_width; ow++)
-			average_pixel(kernel, x, oh, ow, rows, y + (row * out_width + ow) * channels);
+			average_pixel(instr, row / out_height * image_elements, oh, ow, rows,
+				      (row * out_width + ow) * channels);
 	}
 }
 

@@ -22,14 +22,15 @@ CPU_CLONES static void sum_run(const float *x, uint64_t stride, uint32_t count, 
 static void sum_rows_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	struct strips strips = grid_strips(&instr->kernel->grid, chunk);
-	const float *x = (const float *)instr->address[0] + strips.begin;
 	double sum[STRIP_FLOATS] = { 0 };
-	for (uint64_t s = 0; s < strips.count; s += RUN) {
-		uint64_t left = strips.count - s;
-		sum_run(x + s * strips.stride, strips.stride, left < RUN ? (uint32_t)left : RUN, strips.width, sum);
+	for (uint64_t s = 0, count; s < strips_total(&strips); s += count) {
+		uint32_t width = strip_width(&strips, s);
+		float block[RUN * STRIP_FLOATS];
+		count = strips_run(&strips, s, RUN);
+		struct strip_view x = strips_load(kernel_input(instr->kernel, 0), instr->address[0],
+						  strips.begin + s * strips.stride, strips.stride, count, width, block);
+		sum_run(x.at, x.stride, (uint32_t)count, width, sum);
 	}
-	if (strips.tail)
-		sum_run(x + strips.count * strips.stride, strips.stride, 1, strips.tail, sum);
 	strip_fold(&strips, sum, column_partial(instr, &strips, 0));
 }
 
@@ -54,12 +55,14 @@ CPU_CLONES static double squares_run(const float *x, uint64_t n)
 
 static void squares_body(const struct bound_instr *instr, uint64_t chunk)
 {
-	const float *x = instr->address[0];
 	struct range range = chunk_range(instr->kernel, chunk, kernel_input(instr->kernel, 0)->elements);
+	const uint32_t dtype = kernel_input(instr->kernel, 0)->dtype;
 	double total = 0.0;
 	for (uint64_t i = range.begin; i < range.end; i += LANES * LANE_RUN) {
 		uint64_t left = range.end - i;
-		total += squares_run(x + i, left < LANES * LANE_RUN ? left : LANES * LANE_RUN);
+		uint32_t n = left < LANES * LANE_RUN ? (uint32_t)left : LANES * LANE_RUN;
+		float block[LANES * LANE_RUN];
+		total += squares_run(narrow_view(dtype, instr->address[0], i, n, block), n);
 	}
 	((double *)instr->workspace)[chunk] = total;
 }

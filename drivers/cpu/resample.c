@@ -6,8 +6,12 @@
  * element in a fixed order, so nothing is added to by two threads.
  */
 #include "cpu/cpu.h"
+#include "cpu/narrow.h"
 
 #include <math.h>
+
+/* Channels handled at once. */
+#define BLOCK 256u
 
 struct axis {
 	uint32_t kind, mode;
@@ -96,6 +100,27 @@ static float gather_weight(const struct axis *axis, bool adjoint, uint32_t at, u
 	return adjoint ? axis_weight(axis, from, at) : axis_weight(axis, at, from);
 }
 
+/* `n` channels of the result's pixel (h, w); `image` is the channels' first element of the image that it gathers from.
+ */
+static void resample_pixel(const struct bound_instr *instr, const struct resample *r, uint64_t image, uint32_t h,
+			   uint32_t w, uint32_t n, float *y)
+{
+	const struct operand *from = kernel_input(instr->kernel, 0);
+	struct axis_range vertical = gathered(&r->height, r->adjoint, h),
+			  horizontal = gathered(&r->width, r->adjoint, w);
+	float block[BLOCK];
+	for (uint32_t c = 0; c < n; c++)
+		y[c] = 0.0f;
+	for (uint32_t i = vertical.begin; i < vertical.end; i++)
+		for (uint32_t j = horizontal.begin; j < horizontal.end; j++) {
+			float weight = gather_weight(&r->height, r->adjoint, h, i) *
+				       gather_weight(&r->width, r->adjoint, w, j);
+			uint64_t at = image + ((uint64_t)i * from->dim[2] + j) * from->channels;
+			if (weight != 0.0f)
+				add_scaled(y, narrow_view(from->dtype, instr->address[0], at, n, block), weight, n);
+		}
+}
+
 /* Items are the rows of the resulting images. */
 static void resample_body(const struct bound_instr *instr, uint64_t chunk)
 {
@@ -106,23 +131,16 @@ static void resample_body(const struct bound_instr *instr, uint64_t chunk)
 	struct range rows = chunk_range(kernel, chunk, (uint64_t)to->dim[0] * to->dim[1]);
 	for (uint64_t row = rows.begin; row < rows.end; row++) {
 		uint32_t h = (uint32_t)(row % to->dim[1]);
-		const float *image =
-			(const float *)instr->address[0] + row / to->dim[1] * from->dim[1] * from->dim[2] * channels;
-		float *y = (float *)instr_output(instr, 0) + row * to->dim[2] * channels;
-		struct axis_range vertical = gathered(&r.height, r.adjoint, h);
-		for (uint32_t w = 0; w < to->dim[2]; w++, y += channels) {
-			struct axis_range horizontal = gathered(&r.width, r.adjoint, w);
-			for (uint32_t c = 0; c < channels; c++)
-				y[c] = 0.0f;
-			for (uint32_t i = vertical.begin; i < vertical.end; i++)
-				for (uint32_t j = horizontal.begin; j < horizontal.end; j++) {
-					float weight = gather_weight(&r.height, r.adjoint, h, i) *
-						       gather_weight(&r.width, r.adjoint, w, j);
-					if (weight != 0.0f)
-						add_scaled(y, image + ((uint64_t)i * from->dim[2] + j) * channels,
-							   weight, channels);
-				}
-		}
+		uint64_t image = row / to->dim[1] * from->dim[1] * from->dim[2] * channels;
+		for (uint32_t w = 0; w < to->dim[2]; w++)
+			for (uint32_t first = 0; first < channels; first += BLOCK) {
+				uint32_t n = channels - first < BLOCK ? channels - first : BLOCK;
+				uint64_t at = (row * to->dim[2] + w) * channels + first;
+				float block[BLOCK];
+				resample_pixel(instr, &r, image + first, h, w, n,
+					       narrow_target(to->dtype, instr_output(instr, 0), at, block));
+				narrow_put(to->dtype, block, instr_output(instr, 0), at, n);
+			}
 	}
 }
 

@@ -1,5 +1,6 @@
 /* shape_ops.c - ops that only move bytes: input, record, concat, slice, pad, fill, repetition of rows. */
 #include "cpu/cpu.h"
+#include "cpu/narrow.h"
 
 #include <string.h>
 
@@ -87,10 +88,25 @@ CPU_CLONES static void fill_loop(float *y, uint64_t n, float value)
 		y[i] = value;
 }
 
+CPU_CLONES static void fill_narrow_loop(uint16_t *y, uint64_t n, uint16_t value)
+{
+	for (uint64_t i = 0; i < n; i++)
+		y[i] = value;
+}
+
 static void fill_body(const struct bound_instr *instr, uint64_t chunk)
 {
-	struct range range = chunk_range(instr->kernel, chunk, kernel_output(instr->kernel, 0)->elements);
-	fill_loop((float *)instr_output(instr, 0) + range.begin, range.end - range.begin, instr->kernel->attr.alpha);
+	const struct operand *y = kernel_output(instr->kernel, 0);
+	struct range range = chunk_range(instr->kernel, chunk, y->elements);
+	uint64_t n = range.end - range.begin;
+	float value = instr->kernel->attr.alpha;
+	uint16_t narrow;
+	if (!operand_is_narrow(y)) {
+		fill_loop((float *)instr_output(instr, 0) + range.begin, n, value);
+		return;
+	}
+	narrow_store(y->dtype, &value, &narrow, 1);
+	fill_narrow_loop((uint16_t *)instr_output(instr, 0) + range.begin, n, narrow);
 }
 
 enum tarn_status shape_ops_prepare(struct device *device, struct kernel *kernel)
@@ -99,9 +115,6 @@ enum tarn_status shape_ops_prepare(struct device *device, struct kernel *kernel)
 	uint64_t chunk_bytes = CPU_CHUNK_ELEMENTS * sizeof(float);
 	(void)device;
 	if (kernel->kind == OP_FILL) {
-		if (result->dtype != DTYPE_F32)
-			return tarn_fail(TARN_EUNSUPPORTED, "cpu: fill \"%s\": the result is %s; only f32 is filled",
-					 kernel->name, dtype_name(result->dtype));
 		kernel_cut(kernel, fill_body, result->elements, CPU_CHUNK_ELEMENTS);
 	} else if (kernel->kind == OP_BROADCAST_ROWS) {
 		kernel_cut(kernel, broadcast_body, result->bytes, chunk_bytes);

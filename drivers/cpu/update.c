@@ -2,7 +2,7 @@
  * update.c - optimizer steps, in place on the weights.
  *
  * Sources: Robbins, Monro 1951; Polyak 1964 and Nesterov 1983 as PyTorch states them; Kingma, Ba 2015, arXiv:1412.6980;
- * Loshchilov, Hutter 2019, arXiv:1711.05101 (decoupled weight decay).
+ * Loshchilov, Hutter 2019, arXiv:1711.05101 (decoupled weight decay); Chen et al. 2023, arXiv:2302.06675 (Lion).
  */
 #include "cpu/cpu.h"
 
@@ -105,6 +105,29 @@ static void adam_body(const struct bound_instr *instr, uint64_t chunk)
 		  (float *)instr_output(instr, 2) + at, range.end - at, step, shrink);
 }
 
+CPU_CLONES static void lion_loop(const float *w, const float *m, const float *g, float *w_out, float *m_out, uint64_t n,
+				 struct step step)
+{
+	const float shrink = 1.0f - step.rate * step.decay;
+	CPU_INDEPENDENT
+	for (uint64_t i = 0; i < n; i++) {
+		float gradient = step.scale * g[i];
+		float direction = step.beta1 * m[i] + step.rest1 * gradient;
+		float sign = direction > 0.0f ? 1.0f : direction < 0.0f ? -1.0f : direction;
+		m_out[i] = step.beta2 * m[i] + step.rest2 * gradient;
+		w_out[i] = w[i] * shrink - step.rate * sign;
+	}
+}
+
+static void lion_body(const struct bound_instr *instr, uint64_t chunk)
+{
+	struct range range = chunk_range(instr->kernel, chunk, kernel_input(instr->kernel, 0)->elements);
+	uint64_t at = range.begin;
+	lion_loop((const float *)instr->address[0] + at, (const float *)instr->address[1] + at,
+		  (const float *)instr->address[2] + at, (float *)instr_output(instr, 0) + at,
+		  (float *)instr_output(instr, 1) + at, range.end - at, step_of(instr, 3));
+}
+
 CPU_CLONES static void average_loop(const float *average, const float *w, float *out, uint64_t n, float decay)
 {
 	float rest = 1.0f - decay;
@@ -128,6 +151,7 @@ enum tarn_status update_prepare(struct device *device, struct kernel *kernel)
 	kernel_body *body = kernel->kind == OP_SGD        ? sgd_body
 			    : kernel->kind == OP_MOMENTUM ? momentum_body
 			    : kernel->kind == OP_ADAM     ? adam_body
+			    : kernel->kind == OP_LION     ? lion_body
 							  : average_body;
 	kernel_cut(kernel, body, elements, CPU_CHUNK_ELEMENTS / 4);
 	return TARN_OK;

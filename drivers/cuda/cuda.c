@@ -55,17 +55,19 @@ static bool is_convolution(uint32_t kind)
  */
 static enum tarn_status prepare(struct cuda_state *state, const struct graph *graph, uint32_t op, struct kernel *kernel)
 {
-	uint32_t kind = graph->op[op].kind;
+	struct cuda_launch_list list = { .host = state->host };
 	enum tarn_status st = TARN_OK;
-	if (kind == OP_MATMUL && (state->blas || state->described))
-		st = matmul_compile(state, graph, op, kernel);
-	else if (is_convolution(kind) && (state->dnn || state->dnn_device))
+	if (is_convolution(graph->op[op].kind) && (state->dnn || state->dnn_device))
 		st = convolution_compile(state, graph, op, kernel);
 	if (st)
 		return tarn_fail_prefix(st, "%s", kernel->name);
-	if (kernel->class != KERNEL_LAUNCHES)
+	if (kernel->convolution)
 		return TARN_OK;
-	return cuda_launch_workspace(graph, op, &kernel->info.workspace_bytes);
+	st = cuda_launch_build(graph, op, state->workspace_cap, NULL, 0, &list, &kernel->info.workspace_bytes);
+	if (st || (!state->blas && !state->described))
+		return st;
+	st = matmul_compile(state, &list, kernel);
+	return st ? tarn_fail_prefix(st, "%s", kernel->name) : TARN_OK;
 }
 
 /* A kernel that fails halfway stays in the table without a signature: closing the device destroys what it has. */
@@ -161,51 +163,52 @@ static enum tarn_status resolve_all(const struct cuda_state *state, const struct
 	return st;
 }
 
-/* The geometry's list, with functions instead of names and a parameter block of its own for each launch. */
-static enum tarn_status keep_launches(struct cuda_state *state, const struct cuda_launch_list *list,
-				      struct bound_instr *instr)
+static enum tarn_status keep_launch(struct cuda_state *state, const struct cuda_launch *from, struct bound_instr *instr)
 {
-	instr->launch = HOST_ARRAY(state->host, list->launches, struct prepared_launch);
-	if (!instr->launch)
+	struct prepared_launch *to = HOST_NEW(state->host, struct prepared_launch);
+	if (!to)
 		return TARN_ENOMEM;
-	for (uint32_t i = 0; i < list->launches; i++) {
-		const struct cuda_launch *from = &list->launch[i];
-		struct prepared_launch *to = &instr->launch[i];
-		to->function = cuda_function(state, from->function);
-		to->parameter = host_arena_alloc(state->host, from->parameter_bytes, 1);
-		if (!to->function)
-			return TARN_EINTERNAL;
-		if (!to->parameter)
-			return TARN_ENOMEM;
-		memcpy(to->parameter, from->parameter, from->parameter_bytes);
-		memcpy(to->grid, from->grid, sizeof to->grid);
-		memcpy(to->block, from->block, sizeof to->block);
-		to->shared_bytes = from->shared_bytes;
-	}
-	instr->launches = list->launches;
+	to->function = cuda_function(state, from->function);
+	if (!to->function)
+		return TARN_EINTERNAL;
+	to->parameter = from->parameter;
+	memcpy(to->grid, from->grid, sizeof to->grid);
+	memcpy(to->block, from->block, sizeof to->block);
+	to->shared_bytes = from->shared_bytes;
+	to->matmul = from->product ? matmul_find(instr->kernel, from->parameter) : NULL;
+	*(instr->launch ? &instr->last_launch->next : &instr->launch) = to;
+	instr->last_launch = to;
 	return TARN_OK;
 }
 
-/* Bias and activation of a library's product, in place. */
-static bool has_epilogue(const struct op *node)
+/* The geometry's list; behind a product by the library its epilogue. */
+static enum tarn_status keep_launches(struct cuda_state *state, const struct cuda_launch_list *list,
+				      struct bound_instr *instr)
 {
-	return node->kind == OP_MATMUL || node->kind == OP_CONV2D
-		       ? node->inputs == 3 || node->attr.activation != ACTIVATION_NONE
-		       : false;
+	enum tarn_status st = TARN_OK;
+	for (const struct cuda_launch *launch = list->first; launch && !st; launch = launch->next) {
+		struct cuda_launch_list epilogue = { .host = state->host };
+		st = keep_launch(state, launch, instr);
+		if (!st && instr->last_launch->matmul)
+			st = cuda_launch_product_epilogue(launch, &epilogue);
+		if (!st && epilogue.first)
+			st = keep_launch(state, epilogue.first, instr);
+	}
+	return st;
 }
 
 static enum tarn_status build_launches(struct cuda_state *state, const struct graph *graph, uint32_t op,
 				       struct bound_instr *instr)
 {
-	const struct op *node = &graph->op[op];
-	struct cuda_launch_list list = { .launches = 0 };
-	enum tarn_status st;
-	if (instr->kernel->class == KERNEL_LAUNCHES)
-		st = cuda_launch_build(graph, op, instr->address, instr->workspace, &list);
-	else if (has_epilogue(node))
+	struct cuda_launch_list list = { .host = state->host };
+	uint64_t own_bytes = 0;
+	enum tarn_status st = TARN_OK;
+	if (!instr->kernel->convolution)
+		st = cuda_launch_build(graph, op, state->workspace_cap, instr->address, instr->workspace, &list,
+				       &own_bytes);
+	else if (graph->op[op].kind == OP_CONV2D)
 		st = cuda_launch_epilogue(graph, op, instr->address, &list);
-	else
-		return TARN_OK;
+	instr->library_workspace = instr->workspace + own_bytes;
 	return st ? st : keep_launches(state, &list, instr);
 }
 
@@ -227,7 +230,7 @@ static enum tarn_status cuda_bind(struct device *device, const struct graph *gra
 	instr->next = state->instrs;
 	state->instrs = instr;
 	enum tarn_status st = resolve_all(state, graph, op, operand_offset, workspace_offset, instr);
-	if (!st && kernel->class == KERNEL_CONVOLUTION)
+	if (!st && kernel->convolution)
 		st = convolution_bind(state, instr);
 	if (!st)
 		st = build_launches(state, graph, op, instr);
@@ -238,9 +241,12 @@ static enum tarn_status cuda_bind(struct device *device, const struct graph *gra
 	return st;
 }
 
-static enum tarn_status launch_kernel(struct cuda_state *state, const struct prepared_launch *launch)
+static enum tarn_status launch_one(struct cuda_state *state, const struct bound_instr *instr,
+				   const struct prepared_launch *launch)
 {
 	void *parameters[] = { launch->parameter };
+	if (launch->matmul)
+		return matmul_run(state, launch->matmul, launch->parameter, instr->library_workspace);
 	return CU(state, cuLaunchKernel, launch->function, launch->grid[0], launch->grid[1], launch->grid[2],
 		  launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes, state->compute,
 		  parameters, NULL);
@@ -250,12 +256,10 @@ static enum tarn_status cuda_launch(struct device *device, struct bound_instr *i
 {
 	struct cuda_state *state = device->state;
 	enum tarn_status st = watch_begin(state, instr);
-	if (!st && instr->kernel->class == KERNEL_MATMUL)
-		st = matmul_run(state, instr);
-	else if (!st && instr->kernel->class == KERNEL_CONVOLUTION)
+	if (!st && instr->kernel->convolution)
 		st = convolution_run(state, instr);
-	for (uint32_t i = 0; i < instr->launches && !st; i++)
-		st = launch_kernel(state, &instr->launch[i]);
+	for (const struct prepared_launch *launch = instr->launch; launch && !st; launch = launch->next)
+		st = launch_one(state, instr, launch);
 	if (st) {
 		(void)tarn_fail_prefix(st, "%s", instr->name);
 		watch_abandon(state);

@@ -39,21 +39,23 @@
 	X(CU_GRAPH_NODE_TYPE_MEM_ALLOC, 10)                 \
 	X(CU_GRAPH_NODE_TYPE_MEM_FREE, 11)
 
-#define CUDA_ABI_CUBLASLT(X)                             \
-	X(CUDA_R_32F, 0)                                 \
-	X(CUBLAS_COMPUTE_32F, 68)                        \
-	X(CUBLAS_COMPUTE_32F_FAST_TF32, 77)              \
-	X(CUBLAS_OP_N, 0)                                \
-	X(CUBLAS_OP_T, 1)                                \
-	X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                \
-	X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                \
-	X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)   \
-	X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3) \
-	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) \
-	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6) \
-	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7) \
-	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8) \
-	X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)             \
+#define CUDA_ABI_CUBLASLT(X)                              \
+	X(CUDA_R_32F, 0)                                  \
+	X(CUBLAS_COMPUTE_32F, 68)                         \
+	X(CUBLAS_COMPUTE_32F_FAST_TF32, 77)               \
+	X(CUBLAS_OP_N, 0)                                 \
+	X(CUBLAS_OP_T, 1)                                 \
+	X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                 \
+	X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                 \
+	X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5)          \
+	X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6) \
+	X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)    \
+	X(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, 3)  \
+	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5)  \
+	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6)  \
+	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7)  \
+	X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8)  \
+	X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)              \
 	X(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 2)
 
 #define CUDA_ABI_CUDNN(X)                                                     \
@@ -218,6 +220,8 @@ struct cublaslt_heuristic {
 	X(cublasLtMatmulDescDestroy, "cublasLtMatmulDescDestroy", (void *desc))                                       \
 	X(cublasLtMatrixLayoutCreate, "cublasLtMatrixLayoutCreate",                                                   \
 	  (void **layout, int type, uint64_t rows, uint64_t columns, int64_t leading))                                \
+	X(cublasLtMatrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute",                                       \
+	  (void *layout, int attribute, const void *value, size_t bytes))                                             \
 	X(cublasLtMatrixLayoutDestroy, "cublasLtMatrixLayoutDestroy", (void *layout))                                 \
 	X(cublasLtMatmulPreferenceCreate, "cublasLtMatmulPreferenceCreate", (void **preference))                      \
 	X(cublasLtMatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute",                               \

@@ -138,10 +138,8 @@ static void destroy_operations(struct cuda_state *state)
 			state->libraries.dnn.cudnnBackendDestroyDescriptor(instr->pack);
 	for (uint32_t i = 0; i < CUDA_KERNEL_TABLE; i++)
 		for (struct kernel *kernel = state->kernels[i]; kernel; kernel = kernel->next) {
-			if (kernel->class == KERNEL_MATMUL)
-				matmul_destroy(state, kernel->matmul);
-			if (kernel->class == KERNEL_CONVOLUTION)
-				convolution_destroy(state, kernel->convolution);
+			matmul_destroy(state, kernel);
+			convolution_destroy(state, kernel->convolution);
 		}
 }
 

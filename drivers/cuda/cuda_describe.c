@@ -132,6 +132,8 @@ void cuda_info(driver_tell *tell, void *context)
 		if (state.libraries.handle[library])
 			snprintf(text, sizeof text, "%s, version %llu", note,
 				 (unsigned long long)state.libraries.version[library]);
+		else if (library == LIBRARY_CUDA) /* why is what the probe says */
+			snprintf(text, sizeof text, "not used; %s overrides the path", library_variable(library));
 		else
 			snprintf(text, sizeof text, "%s; %s overrides the path", note, library_variable(library));
 		tell(context, library_name(library), text);

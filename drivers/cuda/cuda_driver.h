@@ -17,6 +17,7 @@
 #define TARN_CUDA_DRIVER_H
 
 #include "cuda/cuda_launch.h"
+#include "cuda/kernels/parameters.h"
 #include "cuda/library.h"
 #include "driver.h"
 
@@ -46,10 +47,16 @@ struct ledger {
 	bool frozen;
 };
 
+struct matmul;      /* library_cublaslt.c */
+struct convolution; /* library_cudnn.c */
+
+/* A kernel, or a matrix product by cuBLASLt, which takes the same parameter. */
 struct prepared_launch {
 	void *function;
 	uint32_t grid[3], block[3], shared_bytes;
 	void *parameter;
+	const struct matmul *matmul;
+	struct prepared_launch *next;
 };
 
 /* Calls of a device that checks accesses; NULL on a real one. */
@@ -64,20 +71,12 @@ struct watch_calls {
 	void (*freeze)(int frozen);
 };
 
-enum kernel_class { KERNEL_LAUNCHES, KERNEL_MATMUL, KERNEL_CONVOLUTION };
-
-struct matmul;      /* library_cublaslt.c */
-struct convolution; /* library_cudnn.c */
-
 struct kernel {
-	enum kernel_class class;
 	const char *name; /* of the first op that asked for it */
 	const char *signature;
 	struct kernel_info info;
-	union {
-		struct matmul *matmul;
-		struct convolution *convolution;
-	};
+	struct matmul *matmuls;          /* the products of different shapes that were asked of cuBLASLt */
+	struct convolution *convolution; /* NULL: own kernels */
 	struct kernel *next;
 };
 
@@ -86,11 +85,10 @@ struct bound_instr {
 	const char *name;  /* "conv2d \"block1/conv\"" */
 	uint64_t *address; /* of each operand */
 	uint64_t output;   /* of the first output */
-	uint64_t workspace;
-	struct prepared_launch *launch; /* all of an own op; what follows the library's call elsewhere */
-	uint32_t launches;
-	void *pack;                /* cuDNN's variant pack */
-	struct watch_range *range; /* operands and workspace, for a device that checks */
+	uint64_t workspace, library_workspace;
+	struct prepared_launch *launch, *last_launch; /* what follows a convolution by cuDNN; all of any other op */
+	void *pack;                                   /* cuDNN's variant pack */
+	struct watch_range *range;                    /* operands and workspace, for a device that checks */
 	uint32_t ranges;
 	struct bound_instr *next;
 };
@@ -194,10 +192,13 @@ enum tarn_status watch_dead(struct cuda_state *state, uint64_t address, uint64_t
 void watch_freeze(struct cuda_state *state, bool frozen);
 
 /* ---- library_cublaslt.c */
-enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,
-				struct kernel *kernel);
-enum tarn_status matmul_run(struct cuda_state *state, const struct bound_instr *instr);
-void matmul_destroy(struct cuda_state *state, struct matmul *matmul);
+/* Asks for an algorithm for each product of the list, and adds the largest workspace of them to the kernel's. */
+enum tarn_status matmul_compile(struct cuda_state *state, const struct cuda_launch_list *list, struct kernel *kernel);
+/* NULL: cuBLASLt does not do this product, an own kernel does. */
+const struct matmul *matmul_find(const struct kernel *kernel, const struct matmul_parameters *product);
+enum tarn_status matmul_run(struct cuda_state *state, const struct matmul *matmul,
+			    const struct matmul_parameters *product, uint64_t workspace);
+void matmul_destroy(struct cuda_state *state, struct kernel *kernel);
 
 /* ---- library_cudnn.c */
 enum tarn_status convolution_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,

@@ -2,53 +2,55 @@
  * cuda_launch.h - one op of the table as a short list of kernel launches. The seam between the device code's
  * geometry (launch_*.c: which kernel, which grid, which parameters) and the device itself (cuda.c: who runs them).
  *
- * An op that is a library call (a matrix product, a convolution) is not described here: cuda_launch_supported() is
- * false for it. Everything here is a function of the op's signature alone (kind, attributes, shapes, dtypes): neither
- * the number of multiprocessors nor the plan changes a grid, so that bits do not depend on either.
+ * A matrix product is a launch too: a plain kernel does it where no library takes its place, `product` says so. Of a
+ * convolution only that kernel is described here. Everything is a function of the op's signature (kind, attributes,
+ * shapes, dtypes) and of memory.workspace_cap: neither the number of multiprocessors nor the plan changes a grid, so
+ * that bits do not depend on either.
  */
 #ifndef TARN_CUDA_LAUNCH_H
 #define TARN_CUDA_LAUNCH_H
 
+#include "base/host_arena.h"
 #include "graph/graph.h"
 
-/* Largest number of kernels of one op (a two-stage reduction has two), and of bytes of a kernel's one parameter. */
-#define CUDA_MAX_LAUNCHES 4u
+/* Bytes of a kernel's one parameter. */
 #define CUDA_MAX_PARAMETER_BYTES 1024u
 
 struct cuda_launch {
+	struct cuda_launch *next;
 	const char *function; /* name of the kernel in the module, "tarn_..." */
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared_bytes; /* dynamic shared memory; at most 48 KiB */
 	uint32_t parameter_bytes;
 	/* The kernel's one by-value struct; device addresses are in it as 64-bit numbers. */
-	_Alignas(16) uint8_t parameter[CUDA_MAX_PARAMETER_BYTES];
+	void *parameter;
+	/* A matrix product, whose parameter is a struct matmul_parameters (kernels/parameters.h). */
+	bool product;
 };
 
+/* Launches in their order. They live in `host`, which is set before the list is filled. */
 struct cuda_launch_list {
-	struct cuda_launch launch[CUDA_MAX_LAUNCHES];
+	struct host_arena *host;
+	struct cuda_launch *first, *last;
 	uint32_t launches;
 };
 
-bool cuda_launch_supported(const struct graph *graph, uint32_t op);
-
-/* Bytes of workspace of the op, a multiple of TARN_ALIGNMENT. TARN_EUNSUPPORTED names a shape that no kernel takes. */
-enum tarn_status cuda_launch_workspace(const struct graph *graph, uint32_t op, uint64_t *bytes);
+/*
+ * Fills *list and says the bytes of workspace that its kernels need, a multiple of TARN_ALIGNMENT. address: of each
+ * operand, inputs then outputs as in the graph; workspace: its address. While only the geometry is asked for, address
+ * is NULL and workspace 0. In-place operands simply have equal addresses. TARN_EUNSUPPORTED names a shape that no
+ * kernel takes.
+ */
+enum tarn_status cuda_launch_build(const struct graph *graph, uint32_t op, uint64_t workspace_cap,
+				   const uint64_t *address, uint64_t workspace, struct cuda_launch_list *list,
+				   uint64_t *workspace_bytes);
 
 /*
- * Fills *list. address: of each operand, inputs then outputs as in the graph; workspace: address, 0 when it has none.
- * In-place operands simply have equal addresses.
+ * What follows a library's product or convolution that could not add the bias and apply the activation itself, in place
+ * on the result; needs no workspace. No launch at all when there is neither.
  */
-enum tarn_status cuda_launch_build(const struct graph *graph, uint32_t op, const uint64_t *address, uint64_t workspace,
-				   struct cuda_launch_list *list);
-
-/*
- * Library ops too: plain kernels (tiled, deterministic, slow) do MATMUL and the three convolutions through the two
- * functions above where no library has an engine for a shape. Bias and activation are then part of them.
- *
- * cuda_launch_epilogue: what follows a library's MATMUL or CONV2D that could not add the bias and apply the activation
- * itself, in place on the result; needs no workspace. No launch at all when the op has neither.
- */
+enum tarn_status cuda_launch_product_epilogue(const struct cuda_launch *product, struct cuda_launch_list *list);
 enum tarn_status cuda_launch_epilogue(const struct graph *graph, uint32_t op, const uint64_t *address,
 				      struct cuda_launch_list *list);
 

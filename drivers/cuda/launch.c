@@ -45,6 +45,7 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_PAD_AXIS] = launch_pad,
 	[OP_RESHAPE] = launch_nothing,
 	[OP_STOP_GRADIENT] = launch_nothing,
+	[OP_SLICE_VIEW] = launch_nothing,
 	[OP_PERMUTE] = launch_permute,
 	[OP_SOFTMAX_CROSS_ENTROPY] = launch_cross_entropy,
 	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = launch_cross_entropy_grad,
@@ -78,6 +79,23 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_WEIGHT_MASK] = launch_weight_mask,
 	[OP_BINARY_CROSS_ENTROPY] = launch_binary_cross_entropy,
 	[OP_BINARY_CROSS_ENTROPY_GRAD] = launch_loss_grad,
+	[OP_BATCH_MATMUL] = launch_batch_matmul,
+	[OP_ATTENTION] = launch_attention,
+	[OP_ATTENTION_GRAD] = launch_attention_grad,
+	[OP_ROTARY] = launch_rotary,
+	[OP_LINEAR_CROSS_ENTROPY] = launch_linear_loss,
+	[OP_LINEAR_CROSS_ENTROPY_GRAD] = launch_linear_loss_grad,
+	[OP_GROUP_NORM] = launch_group_norm,
+	[OP_GROUP_NORM_GRAD] = launch_group_norm,
+	[OP_GROUP_NORM_GRAD_PARAM] = launch_group_norm_grad_param,
+	[OP_UPSAMPLE] = launch_resample,
+	[OP_UPSAMPLE_GRAD] = launch_resample,
+	[OP_ADAPTIVE_AVG_POOL] = launch_resample,
+	[OP_ADAPTIVE_AVG_POOL_GRAD] = launch_resample,
+	[OP_LOGISTIC_MIXTURE] = launch_mixture,
+	[OP_LOGISTIC_MIXTURE_GRAD] = launch_mixture_grad,
+	[OP_WEIGHT_NORM] = launch_weight_norm,
+	[OP_WEIGHT_NORM_GRAD] = launch_weight_norm,
 };
 
 #define ACTIVATION_NAMES(name) "tarn_" name "_f32", "tarn_" name "_grad_f32"
@@ -157,6 +175,20 @@ const char *const cuda_kernel_name[] = {
 	"tarn_lstm_cell_grad_f32",
 	"tarn_gru_cell_f32",
 	"tarn_gru_cell_grad_f32",
+	"tarn_attention_f32",
+	"tarn_attention_grad_query_f32",
+	"tarn_attention_grad_key_f32",
+	"tarn_attention_grad_value_f32",
+	"tarn_rotary_f32",
+	"tarn_row_dot_f32",
+	"tarn_weight_norm_f32",
+	"tarn_weight_norm_grad_f32",
+	"tarn_group_norm_f32",
+	"tarn_group_norm_grad_f32",
+	"tarn_group_norm_grad_param_f32",
+	"tarn_resample_f32",
+	"tarn_logistic_mixture_f32",
+	"tarn_logistic_mixture_grad_f32",
 };
 
 const uint32_t cuda_kernel_count = sizeof cuda_kernel_name / sizeof *cuda_kernel_name;
@@ -174,31 +206,41 @@ enum tarn_status launch_fail(const struct launch_call *call, const char *format,
 			 call->name, text);
 }
 
+static enum tarn_status check_grid(const struct launch_call *call, const struct extent3 *grid)
+{
+	if (grid->x <= INT32_MAX && grid->y <= UINT16_MAX && grid->z <= UINT16_MAX)
+		return TARN_OK;
+	return launch_fail(call, "a grid of %llu x %llu x %llu blocks is larger than a device takes, %d x %d x %d",
+			   (unsigned long long)grid->x, (unsigned long long)grid->y, (unsigned long long)grid->z,
+			   INT32_MAX, UINT16_MAX, UINT16_MAX);
+}
+
+enum tarn_status launch_add_shared(struct launch_call *call, const char *function, struct extent3 grid,
+				   struct extent3 block, uint32_t shared_bytes, const void *parameter, size_t bytes)
+{
+	struct cuda_launch_list *list = call->list;
+	enum tarn_status st = check_grid(call, &grid);
+	if (st)
+		return st;
+	struct cuda_launch *launch = HOST_NEW(list->host, struct cuda_launch);
+	void *copy = host_arena_alloc(list->host, bytes, 1);
+	if (!launch || !copy)
+		return TARN_ENOMEM;
+	*launch = (struct cuda_launch){ .function = function,
+					.grid = { (uint32_t)grid.x, (uint32_t)grid.y, (uint32_t)grid.z },
+					.block = { (uint32_t)block.x, (uint32_t)block.y, (uint32_t)block.z },
+					.shared_bytes = shared_bytes,
+					.parameter_bytes = (uint32_t)bytes,
+					.parameter = memcpy(copy, parameter, bytes) };
+	*(list->launches++ ? &list->last->next : &list->first) = launch;
+	list->last = launch;
+	return TARN_OK;
+}
+
 enum tarn_status launch_add(struct launch_call *call, const char *function, struct extent3 grid, struct extent3 block,
 			    const void *parameter, size_t bytes)
 {
-	struct cuda_launch_list *list = call->list;
-	if (grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX)
-		return launch_fail(call,
-				   "a grid of %llu x %llu x %llu blocks is larger than a device takes, "
-				   "%d x %d x %d",
-				   (unsigned long long)grid.x, (unsigned long long)grid.y, (unsigned long long)grid.z,
-				   INT32_MAX, UINT16_MAX, UINT16_MAX);
-	if (list->launches == CUDA_MAX_LAUNCHES || bytes > CUDA_MAX_PARAMETER_BYTES)
-		return tarn_fail(TARN_EINTERNAL, "cuda: launch %u of %zu parameter bytes; at most %u of %u bytes",
-				 list->launches + 1, bytes, CUDA_MAX_LAUNCHES, CUDA_MAX_PARAMETER_BYTES);
-	struct cuda_launch *launch = &list->launch[list->launches++];
-	launch->function = function;
-	launch->grid[0] = (uint32_t)grid.x;
-	launch->grid[1] = (uint32_t)grid.y;
-	launch->grid[2] = (uint32_t)grid.z;
-	launch->block[0] = (uint32_t)block.x;
-	launch->block[1] = (uint32_t)block.y;
-	launch->block[2] = (uint32_t)block.z;
-	launch->shared_bytes = 0;
-	launch->parameter_bytes = (uint32_t)bytes;
-	memcpy(launch->parameter, parameter, bytes);
-	return TARN_OK;
+	return launch_add_shared(call, function, grid, block, 0, parameter, bytes);
 }
 
 const struct tensor *launch_tensor(const struct launch_call *call, uint32_t operand)
@@ -250,6 +292,7 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	call->address = address;
 	call->workspace = workspace;
 	call->list = list;
+	list->first = list->last = NULL;
 	list->launches = 0;
 	if (!launch_table[call->op->kind])
 		return launch_fail(call, "there is no kernel for this op");
@@ -260,37 +303,17 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	return TARN_OK;
 }
 
-bool cuda_launch_supported(const struct graph *graph, uint32_t op)
-{
-	switch (graph->op[op].kind) {
-	case OP_MATMUL:
-	case OP_CONV2D:
-	case OP_CONV2D_GRAD_INPUT:
-	case OP_CONV2D_GRAD_WEIGHT:
-		return false;
-	default:
-		return launch_table[graph->op[op].kind] != NULL;
-	}
-}
-
-enum tarn_status cuda_launch_workspace(const struct graph *graph, uint32_t op, uint64_t *bytes)
-{
-	struct cuda_launch_list list;
-	struct launch_call call;
-	enum tarn_status st = call_init(&call, graph, op, NULL, 0, &list);
-	if (!st)
-		st = launch_table[call.op->kind](&call);
-	if (!st)
-		*bytes = bytes_align(call.workspace_bytes);
-	return st;
-}
-
-enum tarn_status cuda_launch_build(const struct graph *graph, uint32_t op, const uint64_t *address, uint64_t workspace,
-				   struct cuda_launch_list *list)
+enum tarn_status cuda_launch_build(const struct graph *graph, uint32_t op, uint64_t workspace_cap,
+				   const uint64_t *address, uint64_t workspace, struct cuda_launch_list *list,
+				   uint64_t *workspace_bytes)
 {
 	struct launch_call call;
 	enum tarn_status st = call_init(&call, graph, op, address, workspace, list);
-	return st ? st : launch_table[call.op->kind](&call);
+	call.workspace_cap = workspace_cap;
+	if (!st)
+		st = launch_table[call.op->kind](&call);
+	*workspace_bytes = bytes_align(call.workspace_bytes);
+	return st;
 }
 
 enum tarn_status cuda_launch_epilogue(const struct graph *graph, uint32_t op, const uint64_t *address,

@@ -14,8 +14,8 @@ struct launch_call {
 	const struct graph *graph;
 	const struct op *op;
 	const char *name;
-	const uint64_t *address; /* of operands; NULL while only the workspace is asked for */
-	uint64_t workspace;
+	const uint64_t *address; /* of operands; NULL while only the geometry is asked for */
+	uint64_t workspace, workspace_cap;
 	uint64_t workspace_bytes; /* out */
 	struct cuda_launch_list *list;
 };
@@ -32,8 +32,11 @@ launch_fn launch_layer_norm, launch_layer_norm_grad, launch_cross_entropy, launc
 launch_fn launch_rms_norm, launch_rms_norm_grad, launch_rms_norm_grad_param, launch_softmax;
 launch_fn launch_sum_squares, launch_squared_error, launch_binary_cross_entropy, launch_clip_scale;
 launch_fn launch_repeat, launch_weight_mask, launch_embedding, launch_gate, launch_lstm_cell, launch_gru_cell;
-launch_fn launch_pool, launch_update;
-launch_fn launch_matmul, launch_convolution, launch_convolution_grad_weight;
+launch_fn launch_pool, launch_resample, launch_update;
+launch_fn launch_matmul, launch_batch_matmul, launch_convolution, launch_convolution_grad_weight;
+launch_fn launch_attention, launch_attention_grad, launch_rotary;
+launch_fn launch_linear_loss, launch_linear_loss_grad;
+launch_fn launch_group_norm, launch_group_norm_grad_param, launch_weight_norm, launch_mixture, launch_mixture_grad;
 
 /* A grid or block: x, y, z. */
 struct extent3 {
@@ -45,6 +48,13 @@ enum tarn_status launch_add(struct launch_call *call, const char *function, stru
 			    const void *parameter, size_t bytes);
 #define LAUNCH_ADD(call, function, grid, block, parameter) \
 	launch_add((call), (function), (grid), (block), &(parameter), sizeof(parameter))
+
+/* The same with dynamic shared memory. */
+enum tarn_status launch_add_shared(struct launch_call *call, const char *function, struct extent3 grid,
+				   struct extent3 block, uint32_t shared_bytes, const void *parameter, size_t bytes);
+
+/* Appends a matrix product, with the plain kernel's geometry. */
+enum tarn_status launch_add_product(struct launch_call *call, const struct matmul_parameters *product);
 
 _Static_assert(sizeof(struct lines_parameters) <= CUDA_MAX_PARAMETER_BYTES &&
 		       sizeof(struct clip_parameters) <= CUDA_MAX_PARAMETER_BYTES,
@@ -108,6 +118,24 @@ struct launch_columns {
 	struct columns_parameters columns;
 	struct extent3 grid, block;
 };
-struct launch_columns launch_cut_columns(const struct tensor *matrix, bool sums);
+struct launch_columns launch_cut_columns(uint64_t rows, uint32_t channels, bool sums);
+/* Bytes of the partial sums of so many kinds. */
+uint64_t launch_partial_bytes(const struct launch_columns *cut, uint32_t sums);
+/* The kernel that adds up partial sums from `partial` on into outputs. */
+enum tarn_status launch_add_totals(struct launch_call *call, const char *function, const struct launch_columns *cut,
+				   uint64_t partial, const uint64_t *out, uint32_t sums);
+
+/* How rows are cut into blocks: see struct row_parameters. `partial`: blocks take several rows, so that there are few
+ * partial sums. */
+struct launch_rows {
+	uint64_t blocks;
+	uint32_t block_rows;
+	struct extent3 grid, block;
+};
+struct launch_rows launch_cut_rows(uint64_t rows, uint32_t channels, bool partial);
+struct row_parameters launch_row_parameters(uint64_t rows, uint32_t channels, const struct launch_rows *cut);
+/* The rule for labels at `label`, and where rows may be ignored a kernel that counts the others into `counted`. */
+enum tarn_status launch_add_labels(struct launch_call *call, uint64_t label, uint64_t counted,
+				   struct row_parameters *p);
 
 #endif

@@ -5,23 +5,48 @@
 #define PART_PIXELS ((uint64_t)8192)
 #define MOST_PARTS 64u
 
+enum tarn_status launch_add_product(struct launch_call *call, const struct matmul_parameters *product)
+{
+	struct extent3 grid = { launch_divide(product->m, PRODUCT_TILE), launch_divide(product->n, PRODUCT_TILE),
+				product->batch < UINT16_MAX ? product->batch : UINT16_MAX };
+	enum tarn_status st = LAUNCH_ADD(call, "tarn_matmul_f32", grid, launch_flat_block(), *product);
+	if (!st)
+		call->list->last->product = true;
+	return st;
+}
+
 enum tarn_status launch_matmul(struct launch_call *call)
 {
 	const struct op_attr *attr = &call->op->attr;
-	const struct tensor *a = launch_tensor(call, 0), *b = launch_tensor(call, 1), *c = launch_output(call, 0);
-	struct matmul_parameters p = { .a = launch_address(call, 0), .b = launch_address(call, 1) };
+	const struct tensor *a = launch_tensor(call, 0), *c = launch_output(call, 0);
+	struct matmul_parameters p = { .a = launch_address(call, 0), .b = launch_address(call, 1), .alpha = 1.0f };
 	p.c = launch_output_address(call, 0);
 	p.bias = call->op->inputs == 3 ? launch_address(call, 2) : 0;
 	p.m = c->dim[0];
 	p.n = c->dim[1];
 	p.k = a->dim[attr->transpose_a ? 0 : 1];
-	p.a_row = attr->transpose_a ? 1 : a->dim[1];
-	p.a_column = attr->transpose_a ? a->dim[1] : 1;
-	p.b_row = attr->transpose_b ? 1 : b->dim[1];
-	p.b_column = attr->transpose_b ? b->dim[1] : 1;
+	p.batch = 1;
+	p.transpose_a = attr->transpose_a;
+	p.transpose_b = attr->transpose_b;
 	launch_clamp(attr->activation, &p.low, &p.high);
-	struct extent3 grid = { launch_divide(p.m, PRODUCT_TILE), launch_divide(p.n, PRODUCT_TILE), 1 };
-	return LAUNCH_ADD(call, "tarn_matmul_f32", grid, launch_flat_block(), p);
+	return launch_add_product(call, &p);
+}
+
+enum tarn_status launch_batch_matmul(struct launch_call *call)
+{
+	const struct op_attr *attr = &call->op->attr;
+	const struct tensor *a = launch_tensor(call, 0), *c = launch_output(call, 0);
+	struct matmul_parameters p = { .a = launch_address(call, 0), .b = launch_address(call, 1) };
+	p.c = launch_output_address(call, 0);
+	p.m = c->dim[c->rank - 2];
+	p.n = c->dim[c->rank - 1];
+	p.k = a->dim[a->rank - (attr->transpose_a ? 2 : 1)];
+	p.batch = launch_product(c, 0, c->rank - 2);
+	p.transpose_a = attr->transpose_a;
+	p.transpose_b = attr->transpose_b;
+	p.alpha = attr->alpha == 0.0f ? 1.0f : attr->alpha;
+	launch_clamp(ACTIVATION_NONE, &p.low, &p.high);
+	return launch_add_product(call, &p);
 }
 
 static enum tarn_status check_window(const struct launch_call *call, const struct convolution_parameters *p)

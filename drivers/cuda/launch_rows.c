@@ -1,44 +1,43 @@
 /*
- * launch_rows.c - ops on rows (layer normalisation, cross-entropy, number of correct rows), and sums over everything.
+ * launch_rows.c - ops on rows (normalisation, softmax, cross-entropy, number of correct rows), and sums over
+ * everything.
  */
 #include "cuda/launch.h"
 
 /* Elements of a row that a thread takes before a wider team pays. */
 #define ROW_SHARE 4u
 
-struct row_cut {
-	uint64_t blocks;
-	uint32_t block_rows;
-	struct extent3 block;
-};
-
-/* `partial`: blocks take several rows, so that there are few partial sums. */
-static struct row_cut cut_rows(const struct tensor *matrix, bool partial)
+struct launch_rows launch_cut_rows(uint64_t rows, uint32_t channels, bool partial)
 {
-	uint64_t rows = tensor_rows(matrix);
-	uint32_t width = launch_power_of_two(launch_divide(launch_channels(matrix), ROW_SHARE), KERNEL_THREADS);
+	uint32_t width = launch_power_of_two(launch_divide(channels, ROW_SHARE), KERNEL_THREADS);
 	uint32_t teams = KERNEL_THREADS / width;
 	uint64_t rounds = partial ? launch_divide(launch_divide(rows, teams), LAUNCH_SUM_BLOCKS) : 1;
-	struct row_cut cut = { .block_rows = (uint32_t)(teams * rounds), .block = { width, teams, 1 } };
+	struct launch_rows cut = { .block_rows = (uint32_t)(teams * rounds), .block = { width, teams, 1 } };
 	cut.blocks = launch_divide(rows, teams * rounds);
+	cut.grid = (struct extent3){ cut.blocks, 1, 1 };
 	return cut;
 }
 
-static struct row_parameters row_parameters(const struct tensor *matrix, const struct row_cut *cut)
+struct row_parameters launch_row_parameters(uint64_t rows, uint32_t channels, const struct launch_rows *cut)
 {
-	return (struct row_parameters){ .rows = tensor_rows(matrix),
-					.channels = launch_channels(matrix),
-					.block_rows = cut->block_rows };
+	return (struct row_parameters){
+		.rows = rows, .channels = channels, .block_rows = cut->block_rows, .all_rows = rows
+	};
 }
 
-static struct extent3 row_grid(const struct row_cut *cut)
+static struct launch_rows cut_rows(const struct tensor *matrix, bool partial)
 {
-	return (struct extent3){ cut->blocks, 1, 1 };
+	return launch_cut_rows(tensor_rows(matrix), launch_channels(matrix), partial);
+}
+
+static struct row_parameters row_parameters(const struct tensor *matrix, const struct launch_rows *cut)
+{
+	return launch_row_parameters(tensor_rows(matrix), launch_channels(matrix), cut);
 }
 
 enum tarn_status launch_layer_norm(struct launch_call *call)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 0), false);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 0), false);
 	struct row_parameters p = row_parameters(launch_tensor(call, 0), &cut);
 	p.x = launch_address(call, 0);
 	p.gamma = launch_address(call, 1);
@@ -47,12 +46,12 @@ enum tarn_status launch_layer_norm(struct launch_call *call)
 	p.new_mean = launch_output_address(call, 1);
 	p.new_deviation = launch_output_address(call, 2);
 	p.epsilon = call->op->attr.epsilon;
-	return LAUNCH_ADD(call, "tarn_layer_norm_f32", row_grid(&cut), cut.block, p);
+	return LAUNCH_ADD(call, "tarn_layer_norm_f32", cut.grid, cut.block, p);
 }
 
 enum tarn_status launch_layer_norm_grad(struct launch_call *call)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 1), false);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 1), false);
 	struct row_parameters p = row_parameters(launch_tensor(call, 1), &cut);
 	p.dy = launch_address(call, 0);
 	p.x = launch_address(call, 1);
@@ -60,31 +59,51 @@ enum tarn_status launch_layer_norm_grad(struct launch_call *call)
 	p.deviation = launch_address(call, 3);
 	p.gamma = launch_address(call, 4);
 	p.y = launch_output_address(call, 0);
-	return LAUNCH_ADD(call, "tarn_layer_norm_grad_f32", row_grid(&cut), cut.block, p);
+	return LAUNCH_ADD(call, "tarn_layer_norm_grad_f32", cut.grid, cut.block, p);
 }
 
 enum tarn_status launch_rms_norm(struct launch_call *call)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 0), false);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 0), false);
 	struct row_parameters p = row_parameters(launch_tensor(call, 0), &cut);
 	p.x = launch_address(call, 0);
 	p.gamma = launch_address(call, 1);
 	p.y = launch_output_address(call, 0);
 	p.new_deviation = launch_output_address(call, 1);
 	p.epsilon = call->op->attr.epsilon;
-	return LAUNCH_ADD(call, "tarn_rms_norm_f32", row_grid(&cut), cut.block, p);
+	return LAUNCH_ADD(call, "tarn_rms_norm_f32", cut.grid, cut.block, p);
 }
 
 enum tarn_status launch_rms_norm_grad(struct launch_call *call)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 1), false);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 1), false);
 	struct row_parameters p = row_parameters(launch_tensor(call, 1), &cut);
 	p.dy = launch_address(call, 0);
 	p.x = launch_address(call, 1);
 	p.deviation = launch_address(call, 2);
 	p.gamma = launch_address(call, 3);
 	p.y = launch_output_address(call, 0);
-	return LAUNCH_ADD(call, "tarn_rms_norm_grad_f32", row_grid(&cut), cut.block, p);
+	return LAUNCH_ADD(call, "tarn_rms_norm_grad_f32", cut.grid, cut.block, p);
+}
+
+/* v, g -> w;  dw, v, g -> dv, dg. A row is an output. */
+enum tarn_status launch_weight_norm(struct launch_call *call)
+{
+	bool backward = call->op->kind == OP_WEIGHT_NORM_GRAD;
+	const struct tensor *v = launch_tensor(call, backward);
+	uint64_t channels = launch_product(v, 1, v->rank);
+	if (channels > INT32_MAX)
+		return launch_fail(call, "%llu weights of an output; at most %d", (unsigned long long)channels,
+				   INT32_MAX);
+	struct launch_rows cut = launch_cut_rows(v->dim[0], (uint32_t)channels, false);
+	struct row_parameters p = launch_row_parameters(v->dim[0], (uint32_t)channels, &cut);
+	p.dy = backward ? launch_address(call, 0) : 0;
+	p.x = launch_address(call, backward);
+	p.gamma = launch_address(call, backward + 1u);
+	p.y = launch_output_address(call, 0);
+	p.new_mean = backward ? launch_output_address(call, 1) : 0;
+	return LAUNCH_ADD(call, backward ? "tarn_weight_norm_grad_f32" : "tarn_weight_norm_f32", cut.grid, cut.block,
+			  p);
 }
 
 /* x -> y; or dy, y -> dx. */
@@ -93,7 +112,7 @@ enum tarn_status launch_softmax(struct launch_call *call)
 	const struct op *op = call->op;
 	bool backward = op->kind == OP_SOFTMAX_GRAD || op->kind == OP_LOG_SOFTMAX_GRAD;
 	const struct tensor *x = launch_tensor(call, 0);
-	struct row_cut cut = cut_rows(x, false);
+	struct launch_rows cut = cut_rows(x, false);
 	struct row_parameters p = row_parameters(x, &cut);
 	p.dy = backward ? launch_address(call, 0) : 0;
 	p.x = launch_address(call, backward);
@@ -104,7 +123,7 @@ enum tarn_status launch_softmax(struct launch_call *call)
 			       : op->kind == OP_SOFTMAX_GRAD ? "tarn_softmax_grad_f32"
 			       : op->kind == OP_LOG_SOFTMAX  ? "tarn_log_softmax_f32"
 							     : "tarn_log_softmax_grad_f32";
-	return LAUNCH_ADD(call, function, row_grid(&cut), cut.block, p);
+	return LAUNCH_ADD(call, function, cut.grid, cut.block, p);
 }
 
 enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double divisor, uint64_t counted)
@@ -115,13 +134,11 @@ enum tarn_status launch_finish(struct launch_call *call, uint64_t count, double 
 	return LAUNCH_ADD(call, "tarn_finish_total", ((struct extent3){ 1, 1, 1 }), launch_flat_block(), p);
 }
 
-/* The rule for labels, and where rows may be ignored, a kernel that counts the others into `counted`. */
-static enum tarn_status add_labels(struct launch_call *call, uint64_t counted, struct row_parameters *p)
+enum tarn_status launch_add_labels(struct launch_call *call, uint64_t label, uint64_t counted, struct row_parameters *p)
 {
 	const struct op_attr *attr = &call->op->attr;
 	struct count_labels_parameters count = { .counted = counted, .ignored = attr->ignore_index };
-	p->x = launch_address(call, 0);
-	p->label = launch_address(call, 1);
+	p->label = label;
 	p->smoothing = attr->label_smoothing;
 	p->ignored = attr->ignore_index;
 	p->ignores = attr->has_ignore_index != 0;
@@ -129,21 +146,22 @@ static enum tarn_status add_labels(struct launch_call *call, uint64_t counted, s
 		return TARN_OK;
 	p->counted = counted;
 	count.label = p->label;
-	count.rows = p->rows;
+	count.rows = p->all_rows;
 	return LAUNCH_ADD(call, "tarn_count_labels", ((struct extent3){ 1, 1, 1 }), launch_flat_block(), count);
 }
 
 /* Logits and labels to one number. The workspace: a double for each block, then the rows that count. */
 static enum tarn_status add_row_sum(struct launch_call *call, const char *function, double divisor)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 0), true);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 0), true);
 	struct row_parameters p = row_parameters(launch_tensor(call, 0), &cut);
 	uint64_t counted = call->workspace + cut.blocks * sizeof(double);
 	call->workspace_bytes = (cut.blocks + 1) * sizeof(double);
+	p.x = launch_address(call, 0);
 	p.partial = call->workspace;
-	enum tarn_status st = add_labels(call, counted, &p);
+	enum tarn_status st = launch_add_labels(call, launch_address(call, 1), counted, &p);
 	if (!st)
-		st = LAUNCH_ADD(call, function, row_grid(&cut), cut.block, p);
+		st = LAUNCH_ADD(call, function, cut.grid, cut.block, p);
 	return st ? st : launch_finish(call, cut.blocks, divisor, p.counted);
 }
 
@@ -159,13 +177,14 @@ enum tarn_status launch_count_correct(struct launch_call *call)
 
 enum tarn_status launch_cross_entropy_grad(struct launch_call *call)
 {
-	struct row_cut cut = cut_rows(launch_tensor(call, 0), false);
+	struct launch_rows cut = cut_rows(launch_tensor(call, 0), false);
 	struct row_parameters p = row_parameters(launch_tensor(call, 0), &cut);
-	enum tarn_status st = add_labels(call, call->workspace, &p);
+	enum tarn_status st = launch_add_labels(call, launch_address(call, 1), call->workspace, &p);
+	p.x = launch_address(call, 0);
 	call->workspace_bytes = p.ignores ? sizeof(double) : 0;
 	p.factor = launch_address(call, 2);
 	p.y = launch_output_address(call, 0);
-	return st ? st : LAUNCH_ADD(call, "tarn_cross_entropy_grad_f32", row_grid(&cut), cut.block, p);
+	return st ? st : LAUNCH_ADD(call, "tarn_cross_entropy_grad_f32", cut.grid, cut.block, p);
 }
 
 /* ---- sums over all elements ---- */
@@ -216,8 +235,6 @@ enum tarn_status launch_clip_scale(struct launch_call *call)
 {
 	uint32_t inputs = call->op->inputs;
 	uint64_t base = launch_address(call, 0);
-	if (inputs > CLIP_INPUTS * CUDA_MAX_LAUNCHES)
-		return launch_fail(call, "%u sums of squares; at most %u", inputs, CLIP_INPUTS * CUDA_MAX_LAUNCHES);
 	for (uint32_t i = 1; i < inputs; i++)
 		if (launch_address(call, i) < base)
 			base = launch_address(call, i);

@@ -1,6 +1,8 @@
 /* launch_sequence.c - embedding, repeated tensors, masks of weights, gated units, LSTM and GRU cells. */
 #include "cuda/launch.h"
 
+#include <math.h>
+
 /* Blocks that share the table in the gradient of an embedding. */
 #define TABLE_RUNS 256u
 
@@ -50,6 +52,21 @@ enum tarn_status launch_embedding(struct launch_call *call)
 	struct extent3 grid = launch_blocks(p.width, 1);
 	grid.y = launch_divide(p.words, p.block_words);
 	return LAUNCH_ADD(call, "tarn_embedding_grad_f32", grid, launch_flat_block(), p);
+}
+
+enum tarn_status launch_rotary(struct launch_call *call)
+{
+	const struct tensor *x = launch_tensor(call, 0);
+	struct rotary_parameters p = { .x = launch_address(call, 0), .y = launch_output_address(call, 0) };
+	p.batch = x->dim[0];
+	p.positions = x->dim[1];
+	p.heads = x->dim[2];
+	p.width = x->dim[3];
+	p.log_base = log((double)call->op->attr.alpha);
+	p.backwards = call->op->attr.transpose_a;
+	struct extent3 grid = launch_blocks(p.positions * (p.width / 2), 1);
+	grid.y = p.batch < UINT16_MAX ? p.batch : UINT16_MAX;
+	return LAUNCH_ADD(call, "tarn_rotary_f32", grid, launch_flat_block(), p);
 }
 
 /* What a gate does to its first factor. */

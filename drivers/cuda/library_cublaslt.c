@@ -4,9 +4,9 @@
  * cuBLASLt's matrices are stored by columns. A matrix stored by rows is its transpose stored by columns, so
  * c = a b (M x N) is computed as c' = b' a' (N x M): b comes first.
  *
- * The algorithm is asked for once for each signature, before planning, and kept: what runs depends on shapes, tf32 and
- * memory.workspace_cap alone; where cuBLASLt has no algorithm for it, an own kernel runs. Split-K is allowed where the
- * partial sums are added in a fixed order (NONE, COMPUTE_TYPE).
+ * The algorithm is asked for once for each product of an op's signature, before planning, and kept: what runs depends
+ * on shapes, tf32 and memory.workspace_cap alone; where cuBLASLt has no algorithm for it, an own kernel runs. Split-K
+ * is allowed where the partial sums are added in a fixed order (NONE, COMPUTE_TYPE).
  */
 #include "cuda/cuda_driver.h"
 
@@ -17,33 +17,50 @@
 #define ALIGNMENT_SLACK (WORKSPACE_ALIGNMENT - TARN_ALIGNMENT)
 
 struct matmul {
+	struct matmul_parameters product;     /* its shape alone */
 	void *desc, *first, *second, *result; /* layouts: b, a, c */
 	struct cublaslt_algorithm algorithm;
 	uint64_t workspace_bytes;
 	bool usable; /* cuBLASLt has a deterministic algorithm within the limit */
+	struct matmul *next;
 };
 
-static enum tarn_status make_descriptors(struct cuda_state *state, const struct graph *graph, uint32_t op,
-					 struct matmul *matmul)
+/* `rows` x `columns` as stored by rows, for each of the batch, one after the other. */
+static enum tarn_status make_layout(struct cuda_state *state, uint64_t rows, uint64_t columns, uint64_t batch,
+				    void **layout)
 {
-	const struct op_attr *attr = &graph->op[op].attr;
-	const uint32_t *input = op_inputs(graph, op);
-	const uint32_t *a = graph->tensor[input[0]].dim, *b = graph->tensor[input[1]].dim;
-	const uint32_t *c = graph->tensor[op_outputs(graph, op)[0]].dim;
+	int32_t count = (int32_t)batch;
+	int64_t stride = (int64_t)(rows * columns);
+	enum tarn_status st =
+		BLAS(state, cublasLtMatrixLayoutCreate, layout, ABI_CUDA_R_32F, columns, rows, (int64_t)columns);
+	if (!st && batch > 1)
+		st = BLAS(state, cublasLtMatrixLayoutSetAttribute, *layout, ABI_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+			  &count, sizeof count);
+	if (!st && batch > 1)
+		st = BLAS(state, cublasLtMatrixLayoutSetAttribute, *layout,
+			  ABI_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+	return st;
+}
+
+static enum tarn_status make_descriptors(struct cuda_state *state, struct matmul *matmul)
+{
+	const struct matmul_parameters *p = &matmul->product;
 	int transpose = ABI_CUBLAS_OP_T;
 	int compute = state->tf32 ? ABI_CUBLAS_COMPUTE_32F_FAST_TF32 : ABI_CUBLAS_COMPUTE_32F;
 	enum tarn_status st = BLAS(state, cublasLtMatmulDescCreate, &matmul->desc, compute, ABI_CUDA_R_32F);
-	if (!st && attr->transpose_b)
+	if (!st && p->transpose_b)
 		st = BLAS(state, cublasLtMatmulDescSetAttribute, matmul->desc, ABI_CUBLASLT_MATMUL_DESC_TRANSA,
 			  &transpose, sizeof transpose);
-	if (!st && attr->transpose_a)
+	if (!st && p->transpose_a)
 		st = BLAS(state, cublasLtMatmulDescSetAttribute, matmul->desc, ABI_CUBLASLT_MATMUL_DESC_TRANSB,
 			  &transpose, sizeof transpose);
 	if (!st)
-		st = BLAS(state, cublasLtMatrixLayoutCreate, &matmul->first, ABI_CUDA_R_32F, b[1], b[0], b[1]);
+		st = make_layout(state, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->batch,
+				 &matmul->first);
 	if (!st)
-		st = BLAS(state, cublasLtMatrixLayoutCreate, &matmul->second, ABI_CUDA_R_32F, a[1], a[0], a[1]);
-	return st ? st : BLAS(state, cublasLtMatrixLayoutCreate, &matmul->result, ABI_CUDA_R_32F, c[1], c[0], c[1]);
+		st = make_layout(state, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->batch,
+				 &matmul->second);
+	return st ? st : make_layout(state, p->m, p->n, p->batch, &matmul->result);
 }
 
 static enum tarn_status set_preference(struct cuda_state *state, void *preference, uint64_t limit)
@@ -81,57 +98,92 @@ static enum tarn_status choose_algorithm(struct cuda_state *state, struct matmul
 	return st;
 }
 
-enum tarn_status matmul_compile(struct cuda_state *state, const struct graph *graph, uint32_t op, struct kernel *kernel)
+static bool same_product(const struct matmul_parameters *a, const struct matmul_parameters *b)
 {
-	uint64_t limit = SPLITS * graph->tensor[op_outputs(graph, op)[0]].bytes;
+	return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
+	       a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
+}
+
+const struct matmul *matmul_find(const struct kernel *kernel, const struct matmul_parameters *product)
+{
+	const struct matmul *matmul = kernel->matmuls;
+	while (matmul && !same_product(&matmul->product, product))
+		matmul = matmul->next;
+	return matmul && matmul->usable ? matmul : NULL;
+}
+
+/* The most bytes of workspace that a product may ask for. */
+static uint64_t workspace_limit(const struct cuda_state *state, const struct matmul_parameters *p)
+{
+	uint64_t limit = SPLITS * p->batch * p->m * p->n * sizeof(float);
 	if (limit > state->workspace_cap)
 		limit = state->workspace_cap;
-	limit = limit > ALIGNMENT_SLACK ? limit - ALIGNMENT_SLACK : 0;
-	kernel->class = KERNEL_MATMUL;
-	/* Of a described device: the most that a real one may ask for. */
-	kernel->info.workspace_bytes = limit ? limit + ALIGNMENT_SLACK : 0;
-	if (state->described)
+	return limit > ALIGNMENT_SLACK ? limit - ALIGNMENT_SLACK : 0;
+}
+
+static enum tarn_status compile_one(struct cuda_state *state, const struct matmul_parameters *p, struct kernel *kernel,
+				    struct matmul **out)
+{
+	struct matmul *matmul = kernel->matmuls;
+	while (matmul && !same_product(&matmul->product, p))
+		matmul = matmul->next;
+	*out = matmul;
+	if (matmul)
 		return TARN_OK;
-	kernel->matmul = HOST_NEW(state->host, struct matmul);
-	if (!kernel->matmul)
+	*out = matmul = HOST_NEW(state->host, struct matmul);
+	if (!matmul)
 		return TARN_ENOMEM;
-	enum tarn_status st = make_descriptors(state, graph, op, kernel->matmul);
-	if (!st)
-		st = choose_algorithm(state, kernel->matmul, limit);
-	kernel->info.workspace_bytes = kernel->matmul->workspace_bytes;
-	if (kernel->info.workspace_bytes)
-		kernel->info.workspace_bytes += ALIGNMENT_SLACK;
-	if (!st && !kernel->matmul->usable) {
-		matmul_destroy(state, kernel->matmul);
-		kernel->class = KERNEL_LAUNCHES;
-		kernel->info.workspace_bytes = 0;
+	matmul->product = *p;
+	matmul->next = kernel->matmuls;
+	kernel->matmuls = matmul;
+	enum tarn_status st = make_descriptors(state, matmul);
+	return st ? st : choose_algorithm(state, matmul, workspace_limit(state, p));
+}
+
+enum tarn_status matmul_compile(struct cuda_state *state, const struct cuda_launch_list *list, struct kernel *kernel)
+{
+	uint64_t most = 0;
+	enum tarn_status st = TARN_OK;
+	for (const struct cuda_launch *launch = list->first; launch && !st; launch = launch->next) {
+		struct matmul *matmul = NULL;
+		uint64_t bytes = launch->product ? workspace_limit(state, launch->parameter) : 0;
+		/* Of a described device: the most that a real one may ask for. */
+		if (launch->product && !state->described) {
+			st = compile_one(state, launch->parameter, kernel, &matmul);
+			bytes = matmul && matmul->usable ? matmul->workspace_bytes : 0;
+		}
+		most = bytes > most ? bytes : most;
 	}
+	/* It lies behind what the op's own kernels need. */
+	if (most)
+		kernel->info.workspace_bytes += most + ALIGNMENT_SLACK;
 	return st;
 }
 
-enum tarn_status matmul_run(struct cuda_state *state, const struct bound_instr *instr)
+enum tarn_status matmul_run(struct cuda_state *state, const struct matmul *matmul, const struct matmul_parameters *p,
+			    uint64_t workspace)
 {
 	static const float one = 1.0f, zero = 0.0f;
-	const struct matmul *matmul = instr->kernel->matmul;
 	/* Device addresses, which cuBLASLt takes as pointers. */
-	const void *first = (const void *)(uintptr_t)instr->address[1];
-	const void *second = (const void *)(uintptr_t)instr->address[0];
-	void *result = (void *)(uintptr_t)instr->output;
-	uint64_t aligned = (instr->workspace + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
-	return BLAS(state, cublasLtMatmul, state->blas, matmul->desc, &one, first, matmul->first, second,
-		    matmul->second, &zero, result, matmul->result, result, matmul->result, &matmul->algorithm,
-		    (void *)(uintptr_t)aligned, matmul->workspace_bytes, state->compute);
+	const void *first = (const void *)(uintptr_t)p->b, *second = (const void *)(uintptr_t)p->a;
+	void *result = (void *)(uintptr_t)p->c;
+	uint64_t aligned = (workspace + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+	if (!matmul->workspace_bytes)
+		aligned = 0; /* behind the op's own workspace lies another tensor */
+	return BLAS(state, cublasLtMatmul, state->blas, matmul->desc, &p->alpha, first, matmul->first, second,
+		    matmul->second, p->adds ? &one : &zero, result, matmul->result, result, matmul->result,
+		    &matmul->algorithm, (void *)(uintptr_t)aligned, matmul->workspace_bytes, state->compute);
 }
 
-void matmul_destroy(struct cuda_state *state, struct matmul *matmul)
+void matmul_destroy(struct cuda_state *state, struct kernel *kernel)
 {
 	const struct cublaslt_calls *blas = &state->libraries.blas;
-	if (!matmul)
-		return;
-	if (matmul->desc)
-		blas->cublasLtMatmulDescDestroy(matmul->desc);
-	void *const layout[] = { matmul->first, matmul->second, matmul->result };
-	for (int i = 0; i < 3; i++)
-		if (layout[i])
-			blas->cublasLtMatrixLayoutDestroy(layout[i]);
+	for (struct matmul *matmul = kernel->matmuls; matmul; matmul = matmul->next) {
+		void *const layout[] = { matmul->first, matmul->second, matmul->result };
+		if (matmul->desc)
+			blas->cublasLtMatmulDescDestroy(matmul->desc);
+		for (int i = 0; i < 3; i++)
+			if (layout[i])
+				blas->cublasLtMatrixLayoutDestroy(layout[i]);
+	}
 }

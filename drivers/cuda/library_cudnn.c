@@ -327,7 +327,6 @@ enum tarn_status convolution_compile(struct cuda_state *state, const struct grap
 	if (!convolution)
 		return TARN_ENOMEM;
 	kernel->convolution = convolution;
-	kernel->class = KERNEL_CONVOLUTION;
 	find_operands(convolution, &graph->op[op]);
 	struct maker maker = { .state = state, .convolution = convolution };
 	void *operations = make_operation_graph(&maker, graph, op);
@@ -339,7 +338,7 @@ enum tarn_status convolution_compile(struct cuda_state *state, const struct grap
 	kernel->info.workspace_bytes = convolution->workspace_bytes;
 	if (!st && !convolution->plan) {
 		convolution_destroy(state, convolution);
-		kernel->class = KERNEL_LAUNCHES;
+		kernel->convolution = NULL;
 	}
 	return st;
 }

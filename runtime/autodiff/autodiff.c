@@ -80,7 +80,7 @@ static enum tarn_status visit(struct sweep *sweep, uint32_t op)
 		any |= sweep->depends[op_inputs(graph, op)[k]];
 	if (!reached || !any)
 		return TARN_OK;
-	if (graph->op[op].kind == OP_SLICE)
+	if (graph->op[op].kind == OP_SLICE || graph->op[op].kind == OP_SLICE_VIEW)
 		return sweep_defer_slice(sweep, op, grad_output[0]);
 	derive_fn *rule = derive_rule(graph->op[op].kind);
 	if (!rule)

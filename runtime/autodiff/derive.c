@@ -31,6 +31,7 @@ static derive_fn *const rules[OP_KINDS] = {
 	[OP_CAST] = derive_cast,
 	[OP_CONCAT] = derive_concat,
 	[OP_SLICE] = derive_slice,
+	[OP_SLICE_VIEW] = derive_slice,
 	[OP_PAD_AXIS] = derive_pad_axis,
 	[OP_RESHAPE] = derive_reshape,
 	[OP_PERMUTE] = derive_permute,

@@ -1,20 +1,42 @@
 /* optimizer.c - see optimizer.h. */
 #include "autodiff/optimizer.h"
 
+#include "autodiff/average.h"
+#include "autodiff/parameter_groups.h"
+#include "graph/blockwise.h"
+
 #include <stdlib.h>
+
+enum state_shape {
+	STATE_LIKE_PARAMETER,
+	STATE_ROW,    /* one number for each position of the first axis */
+	STATE_COLUMN, /* one for each position of the others together */
+	STATE_BLOCKS  /* bytes, blockwise.h */
+};
 
 /* What an optimizer keeps of each parameter, and its op. */
 struct method {
 	enum op_kind kind;
 	uint32_t states;
 	const char *state[2];
+	enum state_shape shape[2];
 };
 
-static const struct method *method_of(const struct config *config)
+/* Small parameters keep 32-bit state, and only matrices have rows and columns. */
+static const struct method *method_of(const struct config *config, const struct tensor *parameter)
 {
-	static const struct method sgd = { OP_SGD, 0, { NULL, NULL } };
-	static const struct method momentum = { OP_MOMENTUM, 1, { "momentum", NULL } };
-	static const struct method adam = { OP_ADAM, 2, { "m", "v" } };
+	static const struct method sgd = { .kind = OP_SGD };
+	static const struct method momentum = { .kind = OP_MOMENTUM, .states = 1, .state = { "momentum" } };
+	static const struct method adam = { .kind = OP_ADAM, .states = 2, .state = { "m", "v" } };
+	static const struct method adam_8bit = {
+		.kind = OP_ADAM_8BIT, .states = 2, .state = { "m", "v" }, .shape = { STATE_BLOCKS, STATE_BLOCKS }
+	};
+	static const struct method lion = { .kind = OP_LION, .states = 1, .state = { "m" } };
+	static const struct method adafactor = {
+		.kind = OP_ADAFACTOR, .states = 2, .state = { "row", "column" }, .shape = { STATE_ROW, STATE_COLUMN }
+	};
+	static const struct method adafactor_vector = { .kind = OP_ADAFACTOR_VECTOR, .states = 1, .state = { "v" } };
+	const uint64_t elements = tensor_elements(parameter);
 	switch ((enum optimizer_kind)config->optimizer.type) {
 	case OPTIMIZER_SGD:
 		return &sgd;
@@ -22,7 +44,11 @@ static const struct method *method_of(const struct config *config)
 		return &momentum;
 	case OPTIMIZER_ADAM:
 	case OPTIMIZER_ADAMW:
-		return &adam;
+		return config->optimizer.state == STATE_INT8 && elements >= BLOCKWISE_LEAST ? &adam_8bit : &adam;
+	case OPTIMIZER_LION:
+		return &lion;
+	case OPTIMIZER_ADAFACTOR:
+		return parameter->rank >= 2 && parameter->dim[0] < elements ? &adafactor : &adafactor_vector;
 	}
 	return NULL;
 }
@@ -38,15 +64,25 @@ static char *state_name(const struct graph *graph, uint32_t parameter, const cha
 	return host_arena_printf(graph->arena, "optimizer/%s/%s", tensor_name(graph, parameter), state);
 }
 
-static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const char *state)
+static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const char *state, enum state_shape kind)
 {
 	const struct tensor shape = graph->tensor[parameter];
+	const uint64_t elements = tensor_elements(&shape);
+	const uint64_t length = kind == STATE_ROW      ? shape.dim[0]
+				: kind == STATE_COLUMN ? elements / shape.dim[0]
+						       : blockwise_bytes(elements);
+	const uint32_t vector = (uint32_t)length;
+	const bool like = kind == STATE_LIKE_PARAMETER;
 	uint32_t id;
 	char *name = state_name(graph, parameter, state);
 	if (!name)
 		return TARN_ENOMEM;
+	if (!like && length > UINT32_MAX)
+		return tarn_fail(TARN_EINVAL, "%s: a state of %llu is too long; use optimizer.state: float32", name,
+				 (unsigned long long)length);
 	enum tarn_status st =
-		graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, DTYPE_F32, shape.dim, shape.rank, &id);
+		graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, kind == STATE_BLOCKS ? DTYPE_U8 : DTYPE_F32,
+				     like ? shape.dim : &vector, like ? shape.rank : 1, &id);
 	if (!st)
 		graph->tensor[id].init = INIT_ZERO;
 	return st;
@@ -54,19 +90,23 @@ static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const
 
 enum tarn_status optimizer_add_state(struct graph *graph, const struct config *config)
 {
-	const struct method *method = method_of(config);
 	const uint32_t tensors = graph->tensors, one = 1;
 	uint32_t metric;
-	if (!method)
-		return tarn_fail(TARN_EINVAL, "optimizer %u is not known", config->optimizer.type);
-	for (uint32_t t = 0; t < tensors; t++)
-		for (uint32_t k = 0; k < method->states && is_trained(&graph->tensor[t]); k++) {
-			enum tarn_status st = add_state(graph, t, method->state[k]);
+	for (uint32_t t = 0; t < tensors; t++) {
+		if (!is_trained(&graph->tensor[t]))
+			continue;
+		const struct method *method = method_of(config, &graph->tensor[t]);
+		if (!method)
+			return tarn_fail(TARN_EINVAL, "optimizer %u is not known", config->optimizer.type);
+		for (uint32_t k = 0; k < method->states; k++) {
+			enum tarn_status st = add_state(graph, t, method->state[k], method->shape[k]);
 			if (st)
 				return st;
 		}
-	if (config->optimizer.clip_norm <= 0)
-		return TARN_OK;
+	}
+	enum tarn_status st = average_add_state(graph, config);
+	if (st || config->optimizer.clip_norm <= 0)
+		return st;
 	return graph_add_persistent(graph, "metric/gradient_norm", ROLE_METRIC, DTYPE_F32, &one, 1, &metric);
 }
 
@@ -136,7 +176,10 @@ static struct op_attr update_attr(const struct config *config, const struct meth
 	if (method->kind == OP_MOMENTUM) {
 		attr.momentum = (float)config->optimizer.momentum;
 		attr.nesterov = config->optimizer.nesterov;
-	} else if (method->kind == OP_ADAM) {
+	} else if (method->kind == OP_LION) {
+		attr.beta1 = (float)config->optimizer.beta1;
+		attr.beta2 = (float)config->optimizer.beta2;
+	} else if (method->kind == OP_ADAM || method->kind == OP_ADAM_8BIT) {
 		attr.beta1 = (float)config->optimizer.beta1;
 		attr.beta2 = (float)config->optimizer.beta2;
 		attr.epsilon = (float)config->optimizer.epsilon;
@@ -149,8 +192,8 @@ static struct op_attr update_attr(const struct config *config, const struct meth
 static enum tarn_status add_update(struct graph *graph, const struct config *config, const struct update *update,
 				   uint32_t scale)
 {
-	const struct method *method = method_of(config);
-	const struct op_attr attr = update_attr(config, method, &graph->tensor[update->parameter]);
+	const struct method *method = method_of(config, &graph->tensor[update->parameter]);
+	struct op_attr attr = update_attr(config, method, &graph->tensor[update->parameter]);
 	uint32_t input[6] = { update->parameter }, inputs = 1;
 	for (uint32_t k = 0; k < method->states; k++) {
 		char *state = state_name(graph, update->parameter, method->state[k]);
@@ -158,6 +201,9 @@ static enum tarn_status add_update(struct graph *graph, const struct config *con
 			return TARN_ENOMEM;
 		input[inputs++] = graph_find(graph, state);
 	}
+	enum tarn_status st = parameter_groups_apply(graph, config, update->parameter, &attr);
+	if (st)
+		return st;
 	input[inputs++] = update->gradient;
 	input[inputs++] = graph->scalars;
 	if (scale != TENSOR_NONE)
@@ -172,13 +218,15 @@ enum tarn_status optimizer_add_updates(struct graph *graph, const struct config 
 				       const uint32_t *gradient, uint32_t count, struct host_arena *arena)
 {
 	uint32_t scale = TENSOR_NONE;
+	enum tarn_status st = parameter_groups_check(graph, config, parameter, count);
+	if (st)
+		return st;
 	struct update *update = list_updates(graph, parameter, gradient, &count, arena);
-	enum tarn_status st = TARN_OK;
 	if (!update)
 		return TARN_ENOMEM;
 	if (config->optimizer.clip_norm > 0 && count)
 		st = add_clipping(graph, config, update, count, arena, &scale);
 	for (uint32_t i = 0; i < count && !st; i++)
 		st = add_update(graph, config, &update[i], scale);
-	return st;
+	return st ? st : average_add_updates(graph, config);
 }

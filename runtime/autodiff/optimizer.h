@@ -1,11 +1,12 @@
 /*
  * optimizer.h - updates as ops: a gradient dies in its update.
  *
- * Appends one update effect (SGD, MOMENTUM, ADAM) for each trainable parameter, in the order in which the gradients
- * are complete, each directly after the op that completes its gradient would also be legal: the planner decides.
- * With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads.
- * Optimizer state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v), zero at the start; they must be
- * in the graph before any op refers to them, hence two calls.
+ * Appends one update effect (SGD, MOMENTUM, ADAM, LION, ADAFACTOR) for each trainable parameter, in the order in which
+ * the gradients are complete, each directly after the op that completes its gradient would also be legal: the planner
+ * decides. With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads. Optimizer
+ * state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v, /row, /column), zero at the start; they
+ * must be in the graph before any op refers to them, hence two calls. Groups of parameters (parameter_groups.h) change
+ * rate and decay of their updates; moving averages (average.h) follow the updates.
  */
 #ifndef TARN_AUTODIFF_OPTIMIZER_H
 #define TARN_AUTODIFF_OPTIMIZER_H

@@ -21,7 +21,10 @@ struct yaml_node;
 
 enum config_driver { CONFIG_DRIVER_CPU_NAME, CONFIG_DRIVER_NULL_NAME, CONFIG_DRIVER_CUDA_NAME };
 
-/* memory.budget: what the device has free; only on devices with memory of their own. */
+/*
+ * memory.budget: what the device has free; only on devices with memory of their own. memory.workspace_cap: the one
+ * of the fastest plan.
+ */
 #define BUDGET_AUTO (UINT64_MAX - 1)
 
 /* memory.recompute; `memory` is an alias of sqrt and `collection` of manual. */
@@ -35,7 +38,18 @@ enum strategy {
 	STRATEGY_MIN,         /* least memory */
 	STRATEGIES
 };
-enum data_type { DATA_IDX, DATA_NPY, DATA_SYNTHETIC, DATA_HASH, DATA_TOKENS };
+enum data_type {
+	DATA_IDX,
+	DATA_NPY,
+	DATA_SYNTHETIC,
+	DATA_HASH,
+	DATA_TOKENS,
+	DATA_NPZ,
+	DATA_CIFAR10,
+	DATA_CIFAR100,
+	DATA_IMAGES
+};
+enum label_set { LABELS_FINE, LABELS_COARSE };
 enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY, LOSS_LOGISTIC_MIXTURE };
 /* What the loss compares the network's result with: labels or values of the data, or the input itself. */
@@ -45,12 +59,24 @@ enum objective_kind { OBJECTIVE_LOSS, OBJECTIVE_HVP, OBJECTIVE_MAML };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
 enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
 enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum optimizer_kind {
+	OPTIMIZER_SGD,
+	OPTIMIZER_MOMENTUM,
+	OPTIMIZER_ADAM,
+	OPTIMIZER_ADAMW,
+	OPTIMIZER_LION,
+	OPTIMIZER_ADAFACTOR
+};
+enum optimizer_state { STATE_FLOAT32, STATE_INT8 };
+enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
+enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
+/* Most names in data.arrays. */
+#define CONFIG_MAX_ARRAYS 8u
 
 struct text_list {
 	const char *item[CONFIG_MAX_LIST];
@@ -83,7 +109,9 @@ struct config {
 		uint64_t budget; /* memory.budget in bytes; UINT64_MAX for `unlimited` (the default), or BUDGET_AUTO */
 		uint32_t recompute;     /* enum strategy */
 		struct text_list keep;  /* tensor names or globs for `manual` */
-		uint64_t workspace_cap; /* bytes a library call may use as workspace */
+		uint64_t workspace_cap; /* bytes a library call may use as workspace; BUDGET_AUTO before boot_choose */
+		bool workspace_chosen;  /* by boot_choose */
+		uint32_t microbatches;  /* enum microbatches: who says train.accumulate */
 		uint32_t effort;        /* enum planner_effort */
 		bool in_place;          /* outputs may take over the memory of inputs */
 		bool offload;           /* tensors may wait in host memory */
@@ -94,13 +122,20 @@ struct config {
 	struct {
 		uint32_t type;         /* enum data_type */
 		const char *directory; /* already joined to the config file's directory unless absolute */
-		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it */
+		const char *train_inputs, *train_labels, *test_inputs, *test_labels; /* files in it; of npz: arrays */
+		struct text_list arrays, train_arrays, test_arrays; /* names of further arrays, and their files */
+		const char *archive, *test_archive; /* of npz: files; test_archive "": both splits are in archive */
+		uint32_t label_set;                 /* data.label_set: enum label_set, of cifar100 */
+		bool synthetic;                     /* data.synthetic: made-up samples stand in for those of `type` */
 		struct size_list shape; /* data.shape: of one sample (H, W, C or F), needed by synthetic and hash */
 		uint32_t classes, batch;
+		/* data.shapes: contexts or sides of images of the run, the largest first, which is that of whole
+		 * samples */
+		struct size_list shapes;
 		uint32_t context;    /* data.context: tokens in a sample; 0: samples are values of data.shape */
 		uint32_t token_type; /* data.token_type: enum token_type of the files */
-		uint32_t samples, test_samples; /* of synthetic and hash; 0 was replaced by the default: hash batch,
-						   synthetic 1024 */
+		uint32_t samples, test_samples; /* of synthetic and hash and of a stand-in; 0 was replaced by the
+						   default: hash batch, else 1024 */
 		bool shuffle, drop_last;
 		bool pixel_labels;          /* data.pixel_labels: a label for each pixel of an image */
 		struct real_list mean, std; /* (x/255 - mean) / std for bytes, one value or one a channel */
@@ -114,11 +149,18 @@ struct config {
 		uint32_t target;   /* enum target_kind; logistic_mixture: always the input */
 		bool chunked_loss; /* the last dense layer is part of the loss */
 		double label_smoothing;
-		int32_t ignore_index; /* label of rows that do not count; -1: none */
+		const struct yaml_node *losses; /* network.losses: beside `loss`; NULL: none, or a plan that has them */
+		int32_t ignore_index;           /* label of rows that do not count; -1: none */
 	} network;
 
 	struct {
-		uint32_t type; /* enum optimizer_kind */
+		uint32_t compute;   /* enum number_format: what activations and factors of products are stored in */
+		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
+	} precision;
+
+	struct {
+		uint32_t type;  /* enum optimizer_kind */
+		uint32_t state; /* enum optimizer_state: what moments are kept in */
 		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
 		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
 		uint32_t schedule;          /* enum schedule_kind */
@@ -126,13 +168,16 @@ struct config {
 		double final_rate;    /* cosine: end value as a fraction of learning_rate */
 		uint32_t step_epochs; /* step: every so many epochs */
 		double step_factor;   /* step: times this */
+		const struct yaml_node
+			*groups; /* parameter_groups.h; NULL: none, or a plan in which they are applied */
 	} optimizer;
 
 	struct {
 		uint32_t epochs;
-		uint32_t accumulate; /* parts of a batch whose gradients are added before the step */
+		uint32_t accumulate;      /* parts of a batch whose gradients are added before the step */
 		uint32_t microbatch_norm; /* enum microbatch_norm: batch statistics of parts */
-		uint64_t max_steps; /* 0: no limit */
+		uint64_t max_steps;       /* 0: no limit */
+		double ema;               /* decay of the averages of weights; 0: none */
 		uint64_t seed;
 		uint32_t threads;        /* 0: all cores */
 		uint32_t log_every;      /* steps */
@@ -149,14 +194,14 @@ struct config {
 	} objective;
 
 	struct {
-		uint32_t task; /* enum hvp_task */
-		uint32_t mode; /* enum hvp_mode */
-		uint32_t vector; /* enum hvp_vector */
-		uint32_t samples; /* random vectors */
-		uint32_t steps; /* of a Lanczos iteration */
+		uint32_t task;        /* enum hvp_task */
+		uint32_t mode;        /* enum hvp_mode */
+		uint32_t vector;      /* enum hvp_vector */
+		uint32_t samples;     /* random vectors */
+		uint32_t steps;       /* of a Lanczos iteration */
 		uint32_t eigenvalues; /* largest ones */
-		uint32_t batches; /* of the training set; 0: all */
-		bool training; /* the network as in training: batch statistics, dropout */
+		uint32_t batches;     /* of the training set; 0: all */
+		bool training;        /* the network as in training: batch statistics, dropout */
 	} hvp;
 
 	/* The network: exactly one of them (both NULL in an executor-only build). */

@@ -63,7 +63,7 @@ static const char *range_text(const struct config_key *key, char *buffer, size_t
 static const char *default_text(const struct config_key *key)
 {
 	if (!key->default_text)
-		return key->type == CONFIG_NODE ? "one of layers, model" : "required";
+		return key->type != CONFIG_NODE ? "required" : strchr(key->path, '.') ? "none" : "one of layers, model";
 	return *key->default_text ? key->default_text : "\"\"";
 }
 
@@ -305,7 +305,7 @@ static void json_type(FILE *out, const struct config_key *key)
 		json_list(out, item, (uint32_t)(sizeof((struct real_list *)0)->item / sizeof(double)));
 		break;
 	case CONFIG_NODE:
-		fputs(strcmp(key->path, "layers") ? "\"type\": \"object\"" : "\"type\": \"array\", \"minItems\": 1",
+		fputs(strncmp(key->unit, "list", 4) ? "\"type\": \"object\"" : "\"type\": \"array\", \"minItems\": 1",
 		      out);
 		break;
 	}

@@ -33,7 +33,8 @@ static const struct synonym {
 	{ "gradient_accumulation_steps", "train.accumulate" },
 	{ "accumulation_steps", "train.accumulate" },
 	{ "accumulate_grad_batches", "train.accumulate" },
-	{ "microbatches", "train.accumulate" },
+	{ "micro_batches", "memory.microbatches" },
+	{ "micro_batch", "memory.microbatches" },
 	{ "dataset", "data" },
 	{ "num_classes", "data.classes" },
 	{ "path", "data.directory" },
@@ -70,6 +71,9 @@ static const struct synonym {
 	{ "save", "train.snapshot" },
 	{ "log_interval", "train.log_every" },
 	{ "backend", "device.driver" },
+	{ "dtype", "precision.compute" },
+	{ "amp", "precision.compute" },
+	{ "mixed_precision", "precision.compute" },
 };
 
 const struct config_key *config_find_key(const char *path)

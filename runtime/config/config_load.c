@@ -4,6 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BIT(value) (1u << (value))
+/* Arrays of samples and of labels, by name. */
+#define ARRAYS (BIT(DATA_IDX) | BIT(DATA_NPY) | BIT(DATA_NPZ))
+#define CIFAR (BIT(DATA_CIFAR10) | BIT(DATA_CIFAR100))
+
 /* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
 static const struct unused_rule {
 	const char *path, *choice; /* `path` has an effect only when `choice` is one of `values` */
@@ -11,26 +16,31 @@ static const struct unused_rule {
 } unused_rules[] = {
 	{ "optimizer.momentum", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
 	{ "optimizer.nesterov", "optimizer.type", 1u << OPTIMIZER_MOMENTUM },
-	{ "optimizer.beta1", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
-	{ "optimizer.beta2", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
+	{ "optimizer.beta1", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW | 1u << OPTIMIZER_LION },
+	{ "optimizer.beta2", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW | 1u << OPTIMIZER_LION },
+	{ "optimizer.state", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
 	{ "optimizer.epsilon", "optimizer.type", 1u << OPTIMIZER_ADAM | 1u << OPTIMIZER_ADAMW },
 	{ "optimizer.schedule.final_rate", "optimizer.schedule.type", 1u << RATE_COSINE },
 	{ "optimizer.schedule.step_epochs", "optimizer.schedule.type", 1u << RATE_STEP },
 	{ "optimizer.schedule.step_factor", "optimizer.schedule.type", 1u << RATE_STEP },
-	{ "data.directory", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
-	{ "data.train_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
-	{ "data.train_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.test_inputs", "data.type", 1u << DATA_IDX | 1u << DATA_NPY | 1u << DATA_TOKENS },
-	{ "data.test_labels", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
-	{ "data.test_samples", "data.type", 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
-	{ "data.mean", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.std", "data.type", 1u << DATA_IDX | 1u << DATA_NPY },
-	{ "data.train_labels", "network.target", 1u << TARGET_DATA },
-	{ "data.test_labels", "network.target", 1u << TARGET_DATA },
-	{ "data.pixel_labels", "network.loss", 1u << LOSS_CROSS_ENTROPY },
-	{ "data.context", "data.type", 1u << DATA_TOKENS | 1u << DATA_SYNTHETIC | 1u << DATA_HASH },
-	{ "data.token_type", "data.type", 1u << DATA_TOKENS },
+	{ "data.directory", "data.type", ARRAYS | CIFAR | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
+	{ "data.train_inputs", "data.type", ARRAYS | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
+	{ "data.train_labels", "data.type", ARRAYS },
+	{ "data.test_inputs", "data.type", ARRAYS | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
+	{ "data.test_labels", "data.type", ARRAYS },
+	{ "data.arrays", "data.type", BIT(DATA_NPY) | BIT(DATA_NPZ) },
+	{ "data.archive", "data.type", BIT(DATA_NPZ) },
+	{ "data.test_archive", "data.type", BIT(DATA_NPZ) },
+	{ "data.label_set", "data.type", BIT(DATA_CIFAR100) },
+	{ "data.synthetic", "data.type", ARRAYS | CIFAR | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
+	{ "data.mean", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
+	{ "data.std", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
+	{ "data.train_labels", "network.target", BIT(TARGET_DATA) },
+	{ "data.test_labels", "network.target", BIT(TARGET_DATA) },
+	{ "data.pixel_labels", "network.loss", BIT(LOSS_CROSS_ENTROPY) },
+	{ "data.pixel_labels", "data.type", ARRAYS | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
+	{ "data.context", "data.type", BIT(DATA_TOKENS) | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
+	{ "data.token_type", "data.type", BIT(DATA_TOKENS) },
 	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "network.label_smoothing", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "network.ignore_index", "network.loss", 1u << LOSS_CROSS_ENTROPY },
@@ -72,13 +82,42 @@ static enum tarn_status check_tokens(const struct yaml_node *root, const struct 
 	return TARN_OK;
 }
 
+/* How many samples there are is said only where they are made up; folders and CIFAR have labels. */
+static enum tarn_status check_samples(const struct yaml_node *root, const struct config *config)
+{
+	static const char *const counts[] = { "data.samples", "data.test_samples" };
+	const struct config_key *type = config_find_key("data.type");
+	bool made = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts && !made; i++) {
+		const struct yaml_node *node = config_node(root, counts[i]);
+		if (node && !set_aside(root, "data.type", node) && !set_aside(root, "data.synthetic", node))
+			return yaml_fail_value(
+				node,
+				"has no effect with data.type: %s; it belongs to synthetic or hash, or to "
+				"data.synthetic: true",
+				type->choices[config->data.type]);
+	}
+	const struct yaml_node *loss = config_node(root, "network.loss");
+	if ((CIFAR | BIT(DATA_IMAGES)) >> config->data.type & 1 && config->network.loss != LOSS_CROSS_ENTROPY &&
+	    config->network.target == TARGET_DATA)
+		return yaml_fail_value(
+			loss,
+			"samples of data.type: %s have labels: the loss is cross_entropy, or network.target is "
+			"input",
+			type->choices[config->data.type]);
+	return TARN_OK;
+}
+
 /* Keys whose effect depends on more than one choice. */
 static enum tarn_status check_unused_more(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *classes = config_node(root, "data.classes"),
 			       *norms = config_node(root, "optimizer.decay_norms");
-	bool files = config->data.type == DATA_IDX || config->data.type == DATA_NPY;
-	if (classes && files && config->network.loss != LOSS_CROSS_ENTROPY && !set_aside(root, "data.type", classes) &&
+	enum tarn_status st = check_samples(root, config);
+	if (st)
+		return st;
+	bool arrays = ARRAYS >> config->data.type & 1 && !config->data.synthetic;
+	if (classes && arrays && config->network.loss != LOSS_CROSS_ENTROPY && !set_aside(root, "data.type", classes) &&
 	    !set_aside(root, "network.loss", classes))
 		return yaml_fail_value(classes,
 				       "has no effect with network.loss: %s; the file of targets says how many "
@@ -106,7 +145,7 @@ static enum tarn_status check_unused(const struct yaml_node *root, const struct 
 		uint32_t value = *(const uint32_t *)((const char *)config + choice->offset);
 		if (!node || set_aside(root, rule->choice, node) || rule->values >> value & 1)
 			continue;
-		char needed[64] = "";
+		char needed[128] = "";
 		size_t used = 0;
 		for (uint32_t v = 0; v < choice->n_choices - choice->n_aliases; v++)
 			if (rule->values >> v & 1)

@@ -7,6 +7,7 @@
 /* memory.workspace_cap below this must carry a unit: 512 was meant as MiB by everybody who wrote it. */
 #define LEAST_BARE_WORKSPACE 4096u
 #define DEFAULT_SYNTHETIC_SAMPLES 1024u
+#define DEFAULT_STAND_IN_TEST_SAMPLES 256u
 
 const struct yaml_node *config_node(const struct yaml_node *root, const char *path)
 {
@@ -63,6 +64,10 @@ static enum tarn_status read_bytes(const struct config_key *key, const struct ya
 		return TARN_OK;
 	}
 	if (budget && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
+		*out = BUDGET_AUTO;
+		return TARN_OK;
+	}
+	if (!strcmp(key->path, "memory.workspace_cap") && node->kind == YAML_SCALAR && !strcmp(node->text, "auto")) {
 		*out = BUDGET_AUTO;
 		return TARN_OK;
 	}
@@ -214,19 +219,63 @@ static enum tarn_status read_keys(const struct yaml_node *root, const struct con
 	return TARN_OK;
 }
 
-/* Labels are in the inputs' files, and a byte has 256 values. */
-static void derive_tokens(const struct yaml_node *root, struct config *config)
+/* Names of files, arrays or folders where none are given. */
+static void derive_files(const struct yaml_node *root, struct config *config)
 {
-	if (!config_node(root, "data.train_inputs"))
-		config->data.train_inputs = "train.tokens";
-	if (!config_node(root, "data.test_inputs"))
-		config->data.test_inputs = "";
-	if (!config_node(root, "data.train_labels"))
-		config->data.train_labels = "";
-	if (!config_node(root, "data.test_labels"))
-		config->data.test_labels = "";
-	if (!config_node(root, "data.classes") && config->data.token_type == TOKEN_BYTE)
-		config->data.classes = 256;
+	static const struct {
+		uint32_t type;
+		const char *train_inputs, *train_labels, *test_inputs, *test_labels;
+	} defaults[] = {
+		{ DATA_NPY, "train_inputs.npy", "train_labels.npy", "test_inputs.npy", "test_labels.npy" },
+		{ DATA_NPZ, "train_inputs", "train_labels", "test_inputs", "test_labels" },
+		{ DATA_IMAGES, "train", "", "test", "" },
+		/* The labels are in the inputs' files. */
+		{ DATA_TOKENS, "train.tokens", "", "", "" },
+		/* The files have fixed names. */
+		{ DATA_CIFAR10, "", "", "", "" },
+		{ DATA_CIFAR100, "", "", "", "" },
+	};
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+		if (defaults[i].type != config->data.type)
+			continue;
+		if (!config_node(root, "data.train_inputs"))
+			config->data.train_inputs = defaults[i].train_inputs;
+		if (!config_node(root, "data.train_labels"))
+			config->data.train_labels = defaults[i].train_labels;
+		if (!config_node(root, "data.test_inputs"))
+			config->data.test_inputs = defaults[i].test_inputs;
+		if (!config_node(root, "data.test_labels"))
+			config->data.test_labels = defaults[i].test_labels;
+	}
+}
+
+/* How many samples are made up. */
+static void derive_samples(const struct yaml_node *root, struct config *config)
+{
+	bool stand_in = config->data.synthetic,
+	     cifar = config->data.type == DATA_CIFAR10 || config->data.type == DATA_CIFAR100;
+	if (!config->data.samples && config->data.type == DATA_HASH)
+		config->data.samples = config->data.batch;
+	if (!config->data.samples && (config->data.type == DATA_SYNTHETIC || stand_in))
+		config->data.samples = DEFAULT_SYNTHETIC_SAMPLES;
+	if (stand_in && config->data.samples < config->data.batch && !config_node(root, "data.samples"))
+		config->data.samples = config->data.batch;
+	if (stand_in && !config_node(root, "data.test_samples") && (cifar || config->data.test_inputs[0]))
+		config->data.test_samples = DEFAULT_STAND_IN_TEST_SAMPLES;
+}
+
+/* The largest first. Tokens need not say their context besides. */
+static void derive_shapes(const struct yaml_node *root, struct config *config)
+{
+	struct size_list *shapes = &config->data.shapes;
+	for (uint32_t i = 1; i < shapes->count; i++)
+		for (uint32_t k = i; k > 0 && shapes->item[k - 1] < shapes->item[k]; k--) {
+			uint32_t larger = shapes->item[k];
+			shapes->item[k] = shapes->item[k - 1];
+			shapes->item[k - 1] = larger;
+		}
+	if (shapes->count && config->data.type == DATA_TOKENS && !config_node(root, "data.context"))
+		config->data.context = shapes->item[0];
 }
 
 /* What follows from other keys or from the file's place. */
@@ -251,26 +300,19 @@ static enum tarn_status derive(const struct yaml_node *root, const struct config
 				: host_arena_text(arena, source->directory);
 	if (!config->budget_place || !config->data.directory)
 		return TARN_ENOMEM;
-	const struct {
-		const char *path, *file;
-		const char **field;
-	} npy[] = {
-		{ "data.train_inputs", "train_inputs.npy", &config->data.train_inputs },
-		{ "data.train_labels", "train_labels.npy", &config->data.train_labels },
-		{ "data.test_inputs", "test_inputs.npy", &config->data.test_inputs },
-		{ "data.test_labels", "test_labels.npy", &config->data.test_labels },
-	};
-	for (size_t i = 0; i < sizeof npy / sizeof *npy && config->data.type == DATA_NPY; i++)
-		if (!config_node(root, npy[i].path))
-			*npy[i].field = npy[i].file;
-	if (config->data.type == DATA_TOKENS)
-		derive_tokens(root, config);
+	derive_files(root, config);
+	if (config->data.type == DATA_TOKENS && !config_node(root, "data.classes") &&
+	    config->data.token_type == TOKEN_BYTE)
+		config->data.classes = 256;
+	if (config->data.type == DATA_CIFAR100 && !config_node(root, "data.classes"))
+		config->data.classes = config->data.label_set == LABELS_FINE ? 100 : 20;
 	if (config->network.loss == LOSS_LOGISTIC_MIXTURE && !config_node(root, "network.target"))
 		config->network.target = TARGET_INPUT;
-	if (!config->data.samples && config->data.type == DATA_HASH)
-		config->data.samples = config->data.batch;
-	if (!config->data.samples && config->data.type == DATA_SYNTHETIC)
-		config->data.samples = DEFAULT_SYNTHETIC_SAMPLES;
+	/* Chen et al. 2023, section 5. */
+	if (config->optimizer.type == OPTIMIZER_LION && !config_node(root, "optimizer.beta2"))
+		config->optimizer.beta2 = 0.99;
+	derive_samples(root, config);
+	derive_shapes(root, config);
 	return TARN_OK;
 }
 
@@ -306,6 +348,21 @@ static enum tarn_status check_target(const struct yaml_node *root, const struct 
 	return TARN_OK;
 }
 
+static enum tarn_status check_shapes(const struct yaml_node *root, const struct config *config)
+{
+	const struct size_list *shapes = &config->data.shapes;
+	const struct yaml_node *node = config_node(root, "data.shapes");
+	if (shapes->count == 1)
+		return yaml_fail_value(node, "has one shape, %u; give 2 to 8, or leave it out", shapes->item[0]);
+	for (uint32_t i = 1; i < shapes->count; i++)
+		if (shapes->item[i] == shapes->item[i - 1])
+			return yaml_fail_value(node, "has %u twice", shapes->item[i]);
+	if (shapes->count && config->data.context && config->data.context != shapes->item[0])
+		return yaml_fail_value(node, "has %u as its largest, but data.context is %u; they are the same",
+				       shapes->item[0], config->data.context);
+	return TARN_OK;
+}
+
 static enum tarn_status check_data(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *mean = config_node(root, "data.mean"), *std = config_node(root, "data.std"),
@@ -315,12 +372,13 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 		return yaml_fail_value(std ? std : mean, "has %u value%s, but data.%s has %u; give as many of both",
 				       std ? stds : means, (std ? stds : means) == 1 ? "" : "s", std ? "mean" : "std",
 				       std ? means : stds);
-	bool counted = config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	bool counted = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
 	if (counted && config->data.drop_last && config->data.samples < config->data.batch)
 		return yaml_fail_value(drop,
 				       "%u samples and a batch of %u leave no full batch; use a batch of at most %u",
 				       config->data.samples, config->data.batch, config->data.samples);
-	if (config->data.type == DATA_TOKENS)
+	bool arrays = config->data.type == DATA_IDX || config->data.type == DATA_NPY || config->data.type == DATA_NPZ;
+	if (!arrays)
 		return TARN_OK;
 	if (config->network.target == TARGET_INPUT)
 		return TARN_OK;
@@ -333,6 +391,50 @@ static enum tarn_status check_data(const struct yaml_node *root, const struct co
 	return TARN_OK;
 }
 
+/* Layers and losses call the arrays by these names, beside those of the network itself. */
+static enum tarn_status check_array_name(const struct yaml_node *root, const struct text_list *names, uint32_t number)
+{
+	static const char *const taken[] = { "input", "target", "loss", "correct", "scalars" };
+	const struct yaml_node *node = config_node(root, "data.arrays");
+	const char *name = names->item[number];
+	if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != strlen(name))
+		return yaml_fail_value(node, "a name has letters, digits, _, - and ., not %s", name);
+	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+		if (!strcmp(name, taken[i]))
+			return yaml_fail_value(node, "the name %s is used by the network itself", name);
+	for (uint32_t i = 0; i < number; i++)
+		if (!strcmp(name, names->item[i]))
+			return yaml_fail_value(node, "has %s twice", name);
+	return TARN_OK;
+}
+
+/* As many files as names; nothing that would cut or make up the inputs alone. */
+static enum tarn_status check_arrays(const struct yaml_node *root, const struct config *config)
+{
+	const uint32_t count = config->data.arrays.count, train = config->data.train_arrays.count,
+		       test = config->data.test_arrays.count, wanted = config->data.test_inputs[0] ? count : 0;
+	if (count > CONFIG_MAX_ARRAYS)
+		return yaml_fail_value(config_node(root, "data.arrays"), "has %u names, at most %u are possible", count,
+				       CONFIG_MAX_ARRAYS);
+	if (train != count)
+		return yaml_fail_value(config_node(root, train ? "data.train_arrays" : "data.arrays"),
+				       "data.arrays has %u names, data.train_arrays %u; give a file for each", count,
+				       train);
+	if (test != wanted)
+		return yaml_fail_value(
+			config_node(root, test ? "data.test_arrays" : "data.arrays"),
+			"data.test_arrays has %u files; %u are needed, one for each of data.arrays where there "
+			"is a test set",
+			test, wanted);
+	if (count && (config->data.shapes.count || config->data.synthetic))
+		return yaml_fail_value(config_node(root, "data.arrays"), "cannot stand beside data.%s",
+				       config->data.synthetic ? "synthetic" : "shapes");
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = check_array_name(root, &config->data.arrays, i);
+	return st;
+}
+
 static enum tarn_status check_train(const struct yaml_node *root, const struct config *config)
 {
 	const struct yaml_node *nesterov = config_node(root, "optimizer.nesterov");
@@ -341,13 +443,22 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 		return yaml_fail_value(nesterov, "needs optimizer.momentum above 0");
 	const struct yaml_node *accumulate = config_node(root, "train.accumulate");
 	if (config->train.accumulate > config->data.batch)
-		return yaml_fail_value(accumulate,
-				       "cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
-				       "must be at least train.accumulate",
-				       config->data.batch);
+		return yaml_fail_value(
+			accumulate,
+			"cannot be taken from a batch of %u: a part has at least one sample, so data.batch "
+			"must be at least train.accumulate",
+			config->data.batch);
 	const struct yaml_node *every = config_node(root, "train.snapshot_every");
 	if (config->train.snapshot_every && !config->train.snapshot[0])
 		return yaml_fail_value(every, "needs train.snapshot, the file to write");
+	return TARN_OK;
+}
+
+static enum tarn_status check_precision(const struct yaml_node *root, const struct config *config)
+{
+	const struct yaml_node *gradients = config_node(root, "precision.gradients");
+	if (config->precision.gradients != NUMBER_FLOAT32 && config->precision.compute != config->precision.gradients)
+		return yaml_fail_value(gradients, "needs precision.compute: bfloat16 too");
 	return TARN_OK;
 }
 
@@ -369,7 +480,13 @@ enum tarn_status config_read(const struct yaml_node *root, const struct config_s
 	if (!st)
 		st = check_data(root, made);
 	if (!st)
+		st = check_shapes(root, made);
+	if (!st)
+		st = check_arrays(root, made);
+	if (!st)
 		st = check_train(root, made);
+	if (!st)
+		st = check_precision(root, made);
 	if (!st)
 		*config = *made;
 	return st;

@@ -317,7 +317,7 @@ static void write_value(struct writer *writer, const struct config_key *key, con
 	case CONFIG_BYTES:
 		if (*(const uint64_t *)field == UINT64_MAX)
 			write_format(writer, "unlimited");
-		else if (*(const uint64_t *)field == BUDGET_AUTO && !strcmp(key->path, "memory.budget"))
+		else if (*(const uint64_t *)field == BUDGET_AUTO && (!strcmp(key->path, "memory.budget") || !strcmp(key->path, "memory.workspace_cap")))
 			write_format(writer, "auto");
 		else
 			write_format(writer, "%llu B", (unsigned long long)*(const uint64_t *)field);
@@ -352,10 +352,13 @@ char *config_to_lines(const struct config *config, struct host_arena *arena)
 	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
 	for (uint32_t i = 0; i < config_schema_keys; i++) {
 		const struct config_key *key = &config_schema[i];
-		if (key->type == CONFIG_NODE)
+		const char *field = (const char *)config + key->offset;
+		/* Names of files that the type of data does not have are empty, which may not be written. */
+		bool absent = key->type == CONFIG_TEXT && key->low > 0 && !**(const char *const *)field;
+		if (key->type == CONFIG_NODE || absent)
 			continue;
 		write_format(&writer, "%s=", key->path);
-		write_value(&writer, key, (const char *)config + key->offset);
+		write_value(&writer, key, field);
 		write_format(&writer, "\n");
 	}
 	uselocale(before);

@@ -27,19 +27,27 @@ static const char *const strategies[] = {
 };
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
 static const char *const efforts[] = { "fast", "normal", "max" };
-static const char *const data_types[] = { "idx", "npy", "synthetic", "hash", "tokens" };
+static const char *const data_types[] = { "idx", "npy",     "synthetic", "hash",  "tokens",
+					  "npz", "cifar10", "cifar100",  "images" };
+static const char *const label_sets[] = { "fine", "coarse" };
 static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
 static const char *const losses[] = { "cross_entropy", "mean_squared_error", "binary_cross_entropy", "logistic_mixture",
 				      "mse", "bce" };
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
-static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
+static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw", "lion", "adafactor" };
+static const char *const optimizer_states[] = { "float32", "int8" };
+static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
 static const char *const objectives[] = { "loss", "hvp", "maml" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
+static const char *const formats[] = { "float32", "bfloat16", "float16", "bf16", "fp16", "half" };
+static const uint32_t format_alias[] = { NUMBER_BFLOAT16, NUMBER_FLOAT16, NUMBER_FLOAT16 };
+static const char *const bfloat_formats[] = { "float32", "bfloat16", "bf16" };
+static const uint32_t bfloat_alias[] = { NUMBER_BFLOAT16 };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -105,7 +113,13 @@ const struct config_key config_schema[] = {
 	  .help = "Names of tensors to keep, or patterns with * and ?. Only with memory.recompute: manual, which needs it." },
 	{ .path = "memory.workspace_cap", BYTES(memory.workspace_cap, 0), .default_text = "256 MiB", .example = "64 MiB",
 	  .help = "The most that one library call may use as workspace. It decides which kernels are chosen, so that "
-		  "results depend on it; it never follows from the budget. A value below 4096 needs a unit." },
+		  "results depend on it; it never follows from the budget, unless `auto` asks for it: then plans with caps from 256 MiB "
+		  "down are compared and the fastest within the budget is taken. A value below 4096 needs a unit." },
+	{ .path = "memory.microbatches", CHOICE(memory.microbatches, microbatch_choices), .default_text = "given",
+	  .example = "auto",
+	  .help = "Who says in how many parts a batch is taken. given: train.accumulate; auto: plans with 1, 2, 4 ... parts are "
+		  "compared and the fastest within the budget is taken. The last bits of results may then change with the budget. "
+		  "Refused with batch norm, whose statistics would change, unless train.microbatch_norm is allow." },
 	{ .path = "memory.effort", CHOICE(memory.effort, efforts), .default_text = "fast", .example = "normal",
 	  .help = "How long the planner searches for a faster plan at boot, in rounds, never by the clock. fast: some tens of "
 		  "milliseconds for a few hundred ops; normal: up to about two seconds; max: up to a minute." },
@@ -125,23 +139,53 @@ const struct config_key config_schema[] = {
 	{ .path = "data.type", CHOICE(data.type, data_types), .default_text = NULL, .example = "idx",
 	  .help = "Where samples come from. idx: files in the format of MNIST, plain or gzip; npy: NumPy arrays; "
 		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons; "
-		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them." },
+		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them; npz: NumPy arrays in a zip "
+		  "archive; cifar10, cifar100: the binary version of these files; images: PNG, PPM and PGM files in a "
+		  "folder a class." },
+	{ .path = "data.synthetic", BOOL(data.synthetic), .default_text = "false", .example = "true",
+	  .help = "Made-up samples of the same shape stand in for files that are not there, to try a configuration without "
+		  "its data: data.samples to train on, data.test_samples (256) to evaluate on. It is said at the start and in "
+		  "the results. idx, npy, npz and images need data.shape for it." },
 	{ .path = "data.directory", TEXT(data.directory, 1), .default_text = ".", .example = "../datasets/mnist",
 	  .help = "Where the files lie. In a file it is relative to that file, on the command line to the current directory." },
 	{ .path = "data.train_inputs", TEXT(data.train_inputs, 1), .default_text = "train-images-idx3-ubyte.gz",
-	  .example = "train-images.npy", .help = "Samples to train on. With data.type: npy the default is train_inputs.npy." },
+	  .example = "train-images.npy",
+	  .help = "Samples to train on. Defaults: train_inputs.npy with data.type: npy, the array train_inputs with npz, the "
+		  "folder train with images, train.tokens with tokens." },
 	{ .path = "data.train_labels", TEXT(data.train_labels, 1), .default_text = "train-labels-idx1-ubyte.gz",
-	  .example = "train-labels.npy", .help = "Their labels. With data.type: npy the default is train_labels.npy." },
+	  .example = "train-labels.npy", .help = "Their labels. Defaults: train_labels.npy with data.type: npy, the array train_labels with npz." },
 	{ .path = "data.test_inputs", TEXT(data.test_inputs, 0), .default_text = "t10k-images-idx3-ubyte.gz",
 	  .example = "test-images.npy",
-	  .help = "Samples to evaluate on; \"\" for none. With data.type: npy the default is test_inputs.npy." },
+	  .help = "Samples to evaluate on; \"\" for none. Defaults: test_inputs.npy with data.type: npy, the array test_inputs "
+		  "with npz, the folder test with images, none with tokens." },
 	{ .path = "data.test_labels", TEXT(data.test_labels, 0), .default_text = "t10k-labels-idx1-ubyte.gz",
 	  .example = "test-labels.npy",
-	  .help = "Their labels; \"\" for none. With data.type: npy the default is test_labels.npy." },
+	  .help = "Their labels; \"\" for none. Defaults: test_labels.npy with data.type: npy, the array test_labels with npz." },
+	{ .path = "data.arrays", .type = CONFIG_TEXT_LIST, AT(data.arrays), .low = 1, .high = 64, .unit = "names",
+	  .default_text = "[]", .example = "[meta, age]",
+	  .help = "npy and npz: further arrays with a row a sample, by the names that layers and losses call them. Floats are "
+		  "values as they are, integers are labels or ids." },
+	{ .path = "data.train_arrays", .type = CONFIG_TEXT_LIST, AT(data.train_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta.npy, age.npy]",
+	  .help = "Their files, or arrays in the archive, for training: one for each of data.arrays." },
+	{ .path = "data.test_arrays", .type = CONFIG_TEXT_LIST, AT(data.test_arrays), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[meta_test.npy, age_test.npy]",
+	  .help = "The same for the test set, where there is one." },
+	{ .path = "data.archive", TEXT(data.archive, 1), .default_text = "data.npz", .example = "mnist.npz",
+	  .help = "npz: the file with the arrays that data.train_inputs and the keys beside it name." },
+	{ .path = "data.test_archive", TEXT(data.test_archive, 0), .default_text = "", .example = "test.npz",
+	  .help = "npz: the file with the arrays of the test set. Empty: they are in data.archive too." },
+	{ .path = "data.label_set", CHOICE(data.label_set, label_sets), .default_text = "fine", .example = "coarse",
+	  .help = "cifar100: which of its two labels an image has, that of 100 fine classes or that of 20 coarse ones." },
 	{ .path = "data.shape", .type = CONFIG_SIZE_LIST, AT(data.shape), .low = 1, .high = 16777216, .unit = "elements",
 	  .default_text = "[]", .example = "[28, 28, 1]",
 	  .help = "Shape of one sample, [height, width, channels] or [features]. Needed for synthetic and hash; "
 		  "files say it themselves." },
+	{ .path = "data.shapes", .type = CONFIG_SIZE_LIST, AT(data.shapes), .low = 1, .high = 16777216, .unit = "elements",
+	  .default_text = "[]", .example = "[64, 128, 256]",
+	  .help = "Several shapes in one run: contexts of tokens, or sides of square images. Each training batch has one of "
+		  "them, drawn from train.seed, the epoch and its number; of each sample it takes a random piece. The largest "
+		  "is data.context or the side of the images, and evaluation uses it. Empty: whole samples." },
 	{ .path = "data.classes", WHOLE(data.classes, 1, 16777216, "classes"), .default_text = "10", .example = "100",
 	  .help = "Labels are 0 to classes - 1. It is also the width of the last layer of a model family." },
 	{ .path = "data.context", WHOLE(data.context, 0, 16777216, "tokens"), .default_text = "0", .example = "256",
@@ -152,9 +196,9 @@ const struct config_key config_schema[] = {
 	{ .path = "data.batch", WHOLE(data.batch, 1, 16777216, "samples"), .default_text = "128", .example = "64",
 	  .help = "Samples in one training step." },
 	{ .path = "data.samples", WHOLE(data.samples, 0, UINT32_LIMIT, "samples"), .default_text = "0", .example = "4096",
-	  .help = "Training samples of synthetic and hash. 0: one batch for hash, 1024 for synthetic." },
+	  .help = "Training samples of synthetic and hash, and with data.synthetic. 0: one batch for hash, else 1024." },
 	{ .path = "data.test_samples", WHOLE(data.test_samples, 0, UINT32_LIMIT, "samples"), .default_text = "0",
-	  .example = "512", .help = "Samples of the test set of synthetic and hash. 0: no test set." },
+	  .example = "512", .help = "Samples of the test set of synthetic and hash, and with data.synthetic. 0: no test set." },
 	{ .path = "data.shuffle", BOOL(data.shuffle), .default_text = "true", .example = "false",
 	  .help = "A new order of the samples in each epoch, a function of train.seed and the epoch." },
 	{ .path = "data.pixel_labels", BOOL(data.pixel_labels), .default_text = "false", .example = "true",
@@ -164,7 +208,7 @@ const struct config_key config_schema[] = {
 	{ .path = "data.mean", .type = CONFIG_REAL_LIST, AT(data.mean), .low = -REAL_LIMIT, .high = REAL_LIMIT,
 	  .unit = "numbers", .default_text = "[]", .example = "[0.1307]",
 	  .help = "Subtracted from each sample, after bytes were divided by 255: one value, or one a channel. Needs data.std. "
-		  "Only with idx and npy." },
+		  "Not with synthetic and hash." },
 	{ .path = "data.std", .type = CONFIG_REAL_LIST, AT(data.std), .low = 1e-30, .high = REAL_LIMIT, .unit = "numbers",
 	  .default_text = "[]", .example = "[0.3081]", .help = "Divides each sample after the mean. As many values as data.mean." },
 	{ .path = "data.augment.shift", WHOLE(data.shift, 0, 1024, "pixels"), .default_text = "0", .example = "4",
@@ -183,6 +227,10 @@ const struct config_key config_schema[] = {
 	{ .path = "network.target", CHOICE(network.target, targets), .default_text = "data", .example = "data",
 	  .help = "What the result is compared with. data: the labels or values of the data; input: the input itself, as in "
 		  "an autoencoder; the data then need no labels. Always input with logistic_mixture." },
+	{ .path = "network.losses", .type = CONFIG_NODE, AT(network.losses), .unit = "list of maps", .default_text = NULL,
+	  .example = "[{type: mean_squared_error, input: age_head, labels: age, weight: 0.1}]",
+	  .help = "Losses beside network.loss, which is that of the last layer: of which layer, against which of data.arrays, and "
+		  "how much it weighs (1). The sum is minimised and each is reported, under its name or that of its layer." },
 	{ .path = "network.chunked_loss", BOOL(network.chunked_loss), .default_text = "false", .example = "true",
 	  .help = "Cross-entropy together with the last dense layer, in pieces, so that the logits of a large vocabulary "
 		  "never exist whole. The accuracy is then not counted." },
@@ -191,9 +239,24 @@ const struct config_key config_schema[] = {
 	{ .path = "network.ignore_index", WHOLE(network.ignore_index, -1, 2147483647.0, "label"), .default_text = "-1",
 	  .example = "0", .help = "Rows with this label count neither in the loss nor in the accuracy. -1: none. Only with cross_entropy." },
 
+	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
+	  .example = "bfloat16",
+	  .help = "How activations, and the copies of weights that products read, are stored: float32, bfloat16 or float16 "
+		  "(also: bf16, fp16, half). All arithmetic and every sum is float32, and so are statistics, losses, "
+		  "biases, norms' scales and the weights that the optimizer changes." },
+	{ .path = "precision.gradients", CHOICE(precision.gradients, bfloat_formats), ALIASES(bfloat_alias),
+	  .default_text = "float32", .example = "float32",
+	  .help = "How the gradients of weights are stored until their update: float32, or bfloat16 (also: bf16) with "
+		  "precision.compute: bfloat16." },
+
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
 	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "
-		  "(Loshchilov and Hutter 2019), two more." },
+		  "(Loshchilov and Hutter 2019), two more; lion (Chen et al. 2023), one, with steps of the size of the learning "
+		  "rate, a third to a tenth of adam's; adafactor (Shazeer and Stern 2018), a row and a column per matrix, with "
+		  "steps relative to the size of the weights." },
+	{ .path = "optimizer.state", CHOICE(optimizer.state, optimizer_states), .default_text = "float32", .example = "int8",
+	  .help = "What the moments are kept in. int8: 8 bits in blocks of 2048 with a scale each (Dettmers et al. 2022), for "
+		  "parameters of 4096 elements and more. Only with adam and adamw." },
 	{ .path = "optimizer.learning_rate", REAL(optimizer.learning_rate, 0, REAL_LIMIT), .default_text = "0.01",
 	  .example = "1e-3", .help = "Step size, before the schedule." },
 	{ .path = "optimizer.momentum", REAL(optimizer.momentum, 0, 0.999999), .default_text = "0.9", .example = "0.95",
@@ -205,9 +268,10 @@ const struct config_key config_schema[] = {
 	{ .path = "optimizer.decay_norms", BOOL(optimizer.decay_norms), .default_text = "true", .example = "false",
 	  .help = "Weight decay also on biases and on the parameters of normalisation layers. Needs a weight_decay." },
 	{ .path = "optimizer.beta1", REAL(optimizer.beta1, 0, 0.999999), .default_text = "0.9", .example = "0.8",
-	  .help = "Decay of the mean of gradients. Only with adam and adamw." },
+	  .help = "Decay of the mean of gradients; of lion, its weight in the step. Only with adam, adamw and lion." },
 	{ .path = "optimizer.beta2", REAL(optimizer.beta2, 0, 0.99999999), .default_text = "0.999", .example = "0.95",
-	  .help = "Decay of the mean of squared gradients. Only with adam and adamw." },
+	  .help = "Decay of the mean of squared gradients; of lion, of the mean of gradients, 0.99 unless given. Only with "
+		  "adam, adamw and lion." },
 	{ .path = "optimizer.epsilon", REAL(optimizer.epsilon, 1e-30, 1), .default_text = "1e-8", .example = "1e-6",
 	  .help = "Added to the root of the second moment. Only with adam and adamw." },
 	{ .path = "optimizer.clip_norm", REAL(optimizer.clip_norm, 0, REAL_LIMIT), .default_text = "0", .example = "1.0",
@@ -223,6 +287,10 @@ const struct config_key config_schema[] = {
 	  .default_text = "30", .example = "10", .help = "step changes the learning rate every so many epochs." },
 	{ .path = "optimizer.schedule.step_factor", REAL(optimizer.step_factor, 0, 1), .default_text = "0.1",
 	  .example = "0.5", .help = "step multiplies the learning rate by this." },
+	{ .path = "optimizer.groups", .type = CONFIG_NODE, AT(optimizer.groups), .unit = "list of maps", .default_text = NULL,
+	  .example = "[{match: \"*/bias\", weight_decay: 0}, {match: \"conv1/*\", learning_rate: 1e-3}]",
+	  .help = "Parameters with a learning_rate or weight_decay of their own: match is a pattern of their names, and the first "
+		  "group that matches counts. The schedule applies to all alike." },
 
 	{ .path = "train.epochs", WHOLE(train.epochs, 0, UINT32_LIMIT, "epochs"), .default_text = "0", .example = "20",
 	  .help = "Passes over the training samples. 0: until train.max_steps, or one pass where that is not given." },
@@ -249,6 +317,9 @@ const struct config_key config_schema[] = {
 	  .help = "File for weights, optimizer state and position, relative to the current directory. Empty: none." },
 	{ .path = "train.snapshot_every", WHOLE(train.snapshot_every, 0, UINT32_LIMIT, "epochs"), .default_text = "0",
 	  .example = "1", .help = "Write the snapshot every so many epochs. 0: only at the end." },
+	{ .path = "train.ema", REAL(train.ema, 0, 0.99999999), .default_text = "0", .example = "0.999",
+	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
+		  "much memory as the weights. 0: off." },
 
 	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "maml",
 	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "

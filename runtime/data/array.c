@@ -295,7 +295,7 @@ static const char *foreign_kind(const uint8_t *head, size_t bytes)
 		uint8_t length;
 	} known[] = {
 		{ NPY_MAGIC, "an npy file (data.type: npy reads it)", 6 },
-		{ "PK\3\4", "a zip archive (of npz?); unpack it first", 4 },
+		{ "PK\3\4", "a zip archive (data.type: npz reads arrays in one)", 4 },
 		{ "version https://git-lfs", "a Git LFS pointer, not the data; fetch them with `git lfs pull`", 23 },
 		{ "\x1F\x8B", "gzip inside gzip; unpack it once", 2 },
 		{ "BZh", "a bzip2 file; unpack it first", 3 },
@@ -333,22 +333,23 @@ static enum tarn_status refuse_foreign(const struct data_stream *stream, bool np
 	return kind ? tarn_fail(TARN_EFORMAT, "%s: not %s but %s", stream->path, wanted, kind) : TARN_OK;
 }
 
-enum tarn_status array_open(struct data_stream *stream, const char *path, bool npy, struct array_header *header)
+enum tarn_status array_open(struct data_stream *stream, const struct array_file *file, struct array_header *header)
 {
 	uint8_t head[ARRAY_MAX_HEADER];
 	size_t bytes = 0;
-	enum tarn_status st = stream_open(stream, path);
+	enum tarn_status st = file->is_member ? stream_open_part(stream, file->path, file->name, &file->part)
+					      : stream_open(stream, file->path);
 	if (!st)
-		st = refuse_foreign(stream, npy);
+		st = refuse_foreign(stream, file->npy);
 	if (st)
 		return st;
-	st = npy ? npy_header_bytes(stream->peek, stream->peek_filled, &bytes)
-		 : idx_header_bytes(stream->peek, stream->peek_filled, &bytes);
+	st = file->npy ? npy_header_bytes(stream->peek, stream->peek_filled, &bytes)
+		       : idx_header_bytes(stream->peek, stream->peek_filled, &bytes);
 	if (st)
-		return tarn_fail_prefix(st, "%s", path);
+		return tarn_fail_prefix(st, "%s", file->name);
 	st = stream_read(stream, head, bytes);
 	if (st)
 		return st;
-	st = npy ? npy_parse(head, bytes, header) : idx_parse(head, bytes, header);
-	return st ? tarn_fail_prefix(st, "%s", path) : stream_expect_room(stream, header->bytes);
+	st = file->npy ? npy_parse(head, bytes, header) : idx_parse(head, bytes, header);
+	return st ? tarn_fail_prefix(st, "%s", file->name) : stream_expect_room(stream, header->bytes);
 }

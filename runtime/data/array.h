@@ -51,11 +51,20 @@ enum tarn_status npy_header_bytes(const uint8_t *head, size_t bytes, size_t *hea
 enum tarn_status idx_parse(const uint8_t *head, size_t bytes, struct array_header *header);
 enum tarn_status npy_parse(const uint8_t *head, size_t bytes, struct array_header *header);
 
+/* An array: a file of its own, or a member of a zip archive (npz). */
+struct array_file {
+	const char *path; /* of the file or archive */
+	const char *name; /* for messages: the path, or "x.npz: x_train.npy" */
+	bool npy;         /* else IDX */
+	bool is_member;   /* `part` says where it lies in the archive */
+	struct stream_part part;
+};
+
 /*
  * Opens a file, recognises what it is not (HTML page, zip archive ...) and reads the header; the stream then stands at
  * the first byte of the data. The stream is open afterwards unless stream_open failed; the caller closes it in any
  * case.
  */
-enum tarn_status array_open(struct data_stream *stream, const char *path, bool npy, struct array_header *header);
+enum tarn_status array_open(struct data_stream *stream, const struct array_file *file, struct array_header *header);
 
 #endif

@@ -2,7 +2,9 @@
 #include "data/dataset.h"
 
 #include "base/philox.h"
+#include "data/cifar.h"
 #include "data/files.h"
+#include "data/images.h"
 #include "data/made.h"
 #include "data/streams.h"
 #include "data/tokens.h"
@@ -13,18 +15,47 @@
 /* Inputs that are their own targets may miss their range by so much, which normalisation rounds. */
 #define TARGET_TOLERANCE 1e-5f
 
+/* Values that mean and deviation apply to. */
 static bool has_files(const struct config *config)
 {
-	return config->data.type == DATA_IDX || config->data.type == DATA_NPY;
+	return !made_is(config) && config->data.type != DATA_TOKENS;
 }
 
 static enum tarn_status describe(const struct config *config, enum data_split split, struct host_arena *arena,
 				 uint32_t *samples, struct sample_shape *shape)
 {
-	if (config->data.type == DATA_TOKENS)
+	if (made_is(config))
+		return made_describe(config, split, samples, shape);
+	switch (config->data.type) {
+	case DATA_TOKENS:
 		return tokens_describe(config, split, arena, samples, shape);
-	return has_files(config) ? files_describe(config, split, arena, samples, shape)
-				 : made_describe(config, split, samples, shape);
+	case DATA_CIFAR10:
+	case DATA_CIFAR100:
+		return cifar_describe(config, split, arena, samples, shape);
+	case DATA_IMAGES:
+		return images_describe(config, split, arena, samples, shape);
+	default:
+		return files_describe(config, split, arena, samples, shape);
+	}
+}
+
+/* Everything but the normalisation. */
+static enum tarn_status fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	const struct config *config = dataset->config;
+	if (made_is(config))
+		return made_fill(dataset, split, arena);
+	switch (config->data.type) {
+	case DATA_TOKENS:
+		return tokens_fill(dataset, split, arena);
+	case DATA_CIFAR10:
+	case DATA_CIFAR100:
+		return cifar_fill(dataset, split, arena);
+	case DATA_IMAGES:
+		return images_fill(dataset, split, arena);
+	default:
+		return files_fill(dataset, split, arena);
+	}
 }
 
 static bool same_dimensions(const uint32_t *a, uint32_t a_rank, const uint32_t *b, uint32_t b_rank)
@@ -43,6 +74,21 @@ static enum tarn_status check_splits(const struct sample_shape *train, const str
 		return tarn_fail(TARN_EDATA, "data: training targets are %s but test targets are %s",
 				 shape_format(train->target_dim, train->target_rank, a, sizeof a),
 				 shape_format(test->target_dim, test->target_rank, b, sizeof b));
+	return TARN_OK;
+}
+
+static enum tarn_status check_arrays(const struct sample_shape *train, const struct sample_shape *test)
+{
+	char a[SHAPE_TEXT], b[SHAPE_TEXT];
+	for (uint32_t k = 0; k < train->arrays; k++) {
+		const struct sample_array *x = &train->array[k], *y = &test->array[k];
+		if (x->integer != y->integer || !same_dimensions(x->dim, x->rank, y->dim, y->rank))
+			return tarn_fail(TARN_EDATA,
+					 "data.arrays: a sample of %s has %s %s to train on but %s %s in the test set",
+					 x->name, x->integer ? "integers" : "floats",
+					 shape_format(x->dim, x->rank, a, sizeof a), y->integer ? "integers" : "floats",
+					 shape_format(y->dim, y->rank, b, sizeof b));
+	}
 	return TARN_OK;
 }
 
@@ -98,6 +144,22 @@ static enum tarn_status check_augmentation(const struct config *config, const st
 			 shape_format(shape->dim, shape->rank, text, sizeof text));
 }
 
+/* Pieces are of tokens or of square images, and the largest is the whole. */
+static enum tarn_status check_sizes(const struct config *config, const struct sample_shape *shape)
+{
+	const struct size_list *shapes = &config->data.shapes;
+	char text[SHAPE_TEXT];
+	if (!shapes->count)
+		return TARN_OK;
+	bool image = shape->rank == 3 && shape->dim[0] == shape->dim[1], tokens = shape->vocabulary;
+	if ((image || tokens) && shape->dim[0] == shapes->item[0])
+		return TARN_OK;
+	return tarn_fail(
+		TARN_EDATA,
+		"data.shapes: the largest is %u, samples are %s; it is data.context, or the side of square images",
+		shapes->item[0], shape_format(shape->dim, shape->rank, text, sizeof text));
+}
+
 /* All that can be said of a configuration and its samples without reading them: planning and opening ask the same. */
 static enum tarn_status check_samples(const struct config *config, const struct sample_shape *shape, uint32_t train,
 				      uint32_t test)
@@ -105,6 +167,8 @@ static enum tarn_status check_samples(const struct config *config, const struct 
 	enum tarn_status st = check_size(shape, train > test ? train : test);
 	if (!st)
 		st = check_augmentation(config, shape);
+	if (!st)
+		st = check_sizes(config, shape);
 	/* Made-up values stay as they are. */
 	if (st || !has_files(config))
 		return st;
@@ -125,6 +189,8 @@ enum tarn_status dataset_describe(const struct config *config, struct host_arena
 	host_arena_release(arena, mark);
 	if (!st && n_test)
 		st = check_splits(&train, &test);
+	if (!st && n_test)
+		st = check_arrays(&train, &test);
 	if (!st)
 		st = check_samples(config, &train, n_train, n_test);
 	if (st)
@@ -216,6 +282,39 @@ static enum tarn_status check_inputs(const struct dataset *dataset)
 	return TARN_OK;
 }
 
+struct sample_shape dataset_shape(const struct config *config, const struct sample_shape *whole, uint32_t size)
+{
+	struct sample_shape shape = *whole;
+	if (!config->data.shapes.count)
+		return shape;
+	/* Height and width, or tokens; labels of pixels and of tokens as well. */
+	for (uint32_t d = 0; d < 2 && d < (shape.vocabulary ? 1u : 2u); d++)
+		shape.dim[d] = config->data.shapes.item[size];
+	for (uint32_t d = 0; d < shape.target_rank && (shape.vocabulary || config->data.pixel_labels); d++)
+		shape.target_dim[d] = config->data.shapes.item[size];
+	return shape;
+}
+
+/* None where the input is its own target. */
+static uint64_t count_targets(const struct config *config, const struct sample_shape *shape)
+{
+	return config->network.target == TARGET_DATA ? elements_of(shape->target_dim, shape->target_rank) : 0;
+}
+
+static void list_sizes(struct dataset *dataset)
+{
+	const struct size_list *shapes = &dataset->config->data.shapes;
+	dataset->sizes = shapes->count ? shapes->count : 1;
+	for (uint32_t i = 0; i < dataset->sizes; i++) {
+		struct sample_shape shape = dataset_shape(dataset->config, &dataset->shape, i);
+		dataset->size[i] = (struct dataset_size){
+			.side = shapes->count ? shapes->item[i] : 0,
+			.sample_elements = elements_of(shape.dim, shape.rank),
+			.target_elements = count_targets(dataset->config, &shape),
+		};
+	}
+}
+
 enum tarn_status dataset_open(const struct config *config, enum data_split split, struct host_arena *arena,
 			      struct dataset *dataset)
 {
@@ -229,14 +328,14 @@ enum tarn_status dataset_open(const struct config *config, enum data_split split
 	dataset->shape = shape;
 	dataset->channels = shape.dim[shape.rank - 1];
 	dataset->sample_elements = elements_of(shape.dim, shape.rank);
-	if (config->network.target == TARGET_DATA)
-		dataset->target_elements = elements_of(shape.target_dim, shape.target_rank);
+	dataset->target_elements = count_targets(config, &shape);
+	list_sizes(dataset);
+	for (uint32_t k = 0; k < shape.arrays; k++)
+		dataset->array_elements[k] = elements_of(shape.array[k].dim, shape.array[k].rank);
 	dataset->samples = split == SPLIT_TRAIN ? train_samples : test_samples;
 	if (!dataset->samples)
 		return TARN_OK;
-	if (config->data.type == DATA_TOKENS)
-		return tokens_fill(dataset, split, arena);
-	st = has_files(config) ? files_fill(dataset, split, arena) : made_fill(dataset, split, arena);
+	st = fill(dataset, split, arena);
 	if (st || dataset->tokens)
 		return st;
 	st = prepare_normalisation(dataset, arena);
@@ -286,34 +385,64 @@ static void mirror_row(float *row, int64_t width, uint32_t channels)
 		}
 }
 
+/* What is read of an image: rows and columns from (top, left) on; both may lie outside, where there is padding. */
+struct image_window {
+	int64_t top, left, height, width;
+	bool flip;
+};
+
+static void read_window(const struct dataset *dataset, uint32_t index, const struct image_window *window, float *out)
+{
+	int64_t height = dataset->shape.dim[0], width = dataset->shape.dim[1], columns = window->width;
+	uint32_t channels = dataset->channels;
+	uint64_t first = index * dataset->sample_elements;
+	/* Columns [from, to) of a row come from the image, the others are padding. */
+	int64_t from = window->left < 0 ? -window->left : 0, to = width - window->left;
+	from = from < columns ? from : columns;
+	to = to < from ? from : to < columns ? to : columns;
+	for (int64_t h = 0; h < window->height; h++, out += columns * channels) {
+		int64_t y = h + window->top;
+		bool inside = y >= 0 && y < height && from < to;
+		for (int64_t w = 0; w < columns; w++)
+			if (!inside || w < from || w >= to)
+				memcpy(out + w * channels, dataset->padding, channels * sizeof *out);
+		if (inside)
+			read_pixels(dataset, first + (uint64_t)(y * width + from + window->left) * channels,
+				    (uint64_t)(to - from), out + from * channels);
+		if (window->flip)
+			mirror_row(out, columns, channels);
+	}
+}
+
 /*
  * The image padded by `shift` black pixels on each side, cropped to its size at a random place, then mirrored left to
  * right with probability 1/2 (He et al. 2015, arXiv:1512.03385, section 4.2).
  */
-static void read_augmented(const struct dataset *dataset, uint32_t index, uint32_t epoch, float *out)
+static struct image_window augmented(const struct dataset *dataset, uint32_t index, uint32_t epoch)
 {
 	const struct config *config = dataset->config;
-	int64_t height = dataset->shape.dim[0], width = dataset->shape.dim[1];
-	uint32_t channels = dataset->channels;
 	struct philox_block draw = philox(config->train.seed, STREAM_AUGMENT, epoch, index);
-	int64_t dy = draw_shift(draw.word[0], config->data.shift), dx = draw_shift(draw.word[1], config->data.shift);
-	bool flip = config->data.flip && draw.word[2] >> 31;
-	uint64_t first = index * dataset->sample_elements;
-	/* Columns [from, to) of a row come from the image, the others are padding. */
-	int64_t from = dx < 0 ? (-dx < width ? -dx : width) : 0, to = dx > 0 ? width - dx : width;
-	to = to < from ? from : to;
-	for (int64_t h = 0; h < height; h++, out += width * channels) {
-		int64_t y = h + dy;
-		bool inside = y >= 0 && y < height && from < to;
-		for (int64_t w = 0; w < width; w++)
-			if (!inside || w < from || w >= to)
-				memcpy(out + w * channels, dataset->padding, channels * sizeof *out);
-		if (inside)
-			read_pixels(dataset, first + (uint64_t)(y * width + from + dx) * channels,
-				    (uint64_t)(to - from), out + from * channels);
-		if (flip)
-			mirror_row(out, width, channels);
-	}
+	return (struct image_window){ .top = draw_shift(draw.word[0], config->data.shift),
+				      .left = draw_shift(draw.word[1], config->data.shift),
+				      .height = dataset->shape.dim[0],
+				      .width = dataset->shape.dim[1],
+				      .flip = config->data.flip && draw.word[2] >> 31 };
+}
+
+static void read_augmented(const struct dataset *dataset, uint32_t index, uint32_t epoch, float *out)
+{
+	struct image_window window = augmented(dataset, index, epoch);
+	read_window(dataset, index, &window, out);
+}
+
+/* Labels, or values, of the whole sample. */
+static void read_target(const struct dataset *dataset, uint32_t index, void *target)
+{
+	uint64_t first = index * dataset->target_elements, bytes = dataset->target_elements * sizeof(int32_t);
+	if (dataset->labels)
+		memcpy(target, dataset->labels + first, bytes);
+	else if (dataset->targets)
+		memcpy(target, dataset->targets + first, bytes);
 }
 
 void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, uint32_t epoch, void *sample,
@@ -326,14 +455,60 @@ void dataset_read(const struct dataset *dataset, uint32_t index, bool augment, u
 		read_augmented(dataset, index, epoch, sample);
 	else
 		read_pixels(dataset, first, dataset->sample_elements / dataset->channels, sample);
-	if (dataset->labels)
-		memcpy(target, dataset->labels + index * dataset->target_elements,
-		       dataset->target_elements * sizeof *dataset->labels);
-	else if (dataset->tokens)
+	if (dataset->tokens && !dataset->labels)
 		tokens_read(dataset, first + 1, dataset->target_elements, target);
-	else if (dataset->targets)
-		memcpy(target, dataset->targets + index * dataset->target_elements,
-		       dataset->target_elements * sizeof *dataset->targets);
+	else
+		read_target(dataset, index, target);
+}
+
+/* Of each position that leaves the piece inside, one: drawn from `word`, or the middle. */
+static uint32_t place_piece(const struct dataset *dataset, uint32_t side, bool random, uint32_t word)
+{
+	uint32_t room = dataset->size[0].side - side;
+	return random ? (uint32_t)((uint64_t)word * (room + 1u) >> 32) : room / 2;
+}
+
+static void read_token_piece(const struct dataset *dataset, uint32_t index, const struct dataset_size *size,
+			     uint32_t place, void *sample, void *target)
+{
+	uint64_t first = index * dataset->sample_elements + place;
+	tokens_read(dataset, first, size->sample_elements, sample);
+	if (dataset->labels)
+		memcpy(target, dataset->labels + first, size->target_elements * sizeof *dataset->labels);
+	else
+		tokens_read(dataset, first + 1, size->target_elements, target);
+}
+
+void dataset_read_piece(const struct dataset *dataset, uint32_t index, uint32_t number, bool augment, uint32_t epoch,
+			void *sample, void *target)
+{
+	const struct dataset_size *size = &dataset->size[number];
+	if (!number) {
+		dataset_read(dataset, index, augment, epoch, sample, target);
+		return;
+	}
+	struct philox_block draw = philox(dataset->config->train.seed, STREAM_CROP, epoch, index);
+	uint32_t top = place_piece(dataset, size->side, augment, draw.word[0]);
+	uint32_t left = place_piece(dataset, size->side, augment, draw.word[1]);
+	if (dataset->tokens) {
+		read_token_piece(dataset, index, size, top, sample, target);
+		return;
+	}
+	struct image_window window = { .flip = false };
+	if (augment && (dataset->config->data.shift || dataset->config->data.flip))
+		window = augmented(dataset, index, epoch);
+	window.top += top;
+	window.left += left;
+	window.height = window.width = size->side;
+	read_window(dataset, index, &window, sample);
+	if (!dataset->config->data.pixel_labels) {
+		read_target(dataset, index, target);
+		return;
+	}
+	const int32_t *label = dataset->labels + index * dataset->target_elements;
+	for (uint32_t h = 0; h < size->side; h++)
+		memcpy((int32_t *)target + (size_t)h * size->side,
+		       label + (size_t)(top + h) * dataset->shape.dim[1] + left, size->side * sizeof *label);
 }
 
 enum tarn_status dataset_measure(const struct dataset *dataset, struct host_arena *scratch,

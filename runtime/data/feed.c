@@ -7,6 +7,9 @@
  */
 #include "data/feed.h"
 
+#include "base/philox.h"
+#include "data/streams.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -16,6 +19,7 @@
 struct slot {
 	float *input;
 	uint8_t *target;
+	uint8_t *array[CONFIG_MAX_ARRAYS];
 	struct batch batch;
 };
 
@@ -70,7 +74,33 @@ static void fill_episodes(struct feed *feed, struct slot *slot, struct place pla
 	for (uint32_t i = 0; i < feed->options.batch; i++)
 		dataset_read(dataset, feed->order[i], feed->options.augment, place.epoch,
 			     slot->input + i * dataset->sample_elements, &ignored);
-	slot->batch = (struct batch){ slot->input, slot->target, feed->options.batch, place.epoch, place.number };
+	slot->batch = (struct batch){ .input = slot->input,
+				      .target = slot->target,
+				      .samples = feed->options.batch,
+				      .epoch = place.epoch,
+				      .number = place.number };
+}
+
+/* Which size a batch has: whole samples, or with equal chances one of data.shapes. */
+static uint32_t draw_size(const struct feed *feed, struct place place, uint32_t samples)
+{
+	const struct feed_options *options = &feed->options;
+	if (!options->augment || samples < options->batch)
+		return 0;
+	struct philox_block draw = philox(options->seed, STREAM_SHAPE, place.epoch, place.number);
+	return (uint32_t)((uint64_t)draw.word[0] * options->dataset->sizes >> 32);
+}
+
+static void fill_arrays(const struct feed *feed, struct slot *slot, const uint32_t *sample, uint32_t count)
+{
+	const struct dataset *dataset = feed->options.dataset;
+	for (uint32_t k = 0; k < dataset->shape.arrays; k++) {
+		size_t bytes = dataset->array_elements[k] * sizeof(float);
+		for (uint32_t i = 0; i < count; i++)
+			memcpy(slot->array[k] + i * bytes, (const uint8_t *)dataset->array[k] + sample[i] * bytes,
+			       bytes);
+		slot->batch.array[k] = slot->array[k];
+	}
 }
 
 static void fill(struct feed *feed, struct slot *slot, struct place place)
@@ -87,11 +117,18 @@ static void fill(struct feed *feed, struct slot *slot, struct place place)
 	}
 	uint32_t first = place.number * feed->options.batch, count = dataset->samples - first;
 	count = count > feed->options.batch ? feed->options.batch : count;
+	uint32_t size = draw_size(feed, place, count);
+	uint64_t inputs = dataset->size[size].sample_elements, targets = dataset->size[size].target_elements;
 	for (uint32_t i = 0; i < count; i++)
-		dataset_read(dataset, feed->order[first + i], feed->options.augment, place.epoch,
-			     slot->input + i * dataset->sample_elements,
-			     slot->target + i * dataset->target_elements * sizeof(float));
-	slot->batch = (struct batch){ slot->input, slot->target, count, place.epoch, place.number };
+		dataset_read_piece(dataset, feed->order[first + i], size, feed->options.augment, place.epoch,
+				   slot->input + i * inputs, slot->target + i * targets * sizeof(float));
+	slot->batch = (struct batch){ .input = slot->input,
+				      .target = slot->target,
+				      .samples = count,
+				      .epoch = place.epoch,
+				      .number = place.number,
+				      .size = size };
+	fill_arrays(feed, slot, feed->order + first, count);
 }
 
 /* Sleeps until there is something to do. With the lock held. */
@@ -159,6 +196,13 @@ static enum tarn_status allocate(struct feed *feed, struct host_arena *arena)
 		feed->slot[i].target = host_arena_alloc(arena, targets, sizeof(float));
 		if (!feed->slot[i].input || !feed->slot[i].target)
 			return TARN_ENOMEM;
+		for (uint32_t k = 0; k < dataset->shape.arrays; k++) {
+			/* All samples are in memory already, so the size of a batch of them is a number. */
+			uint64_t elements = batch * dataset->array_elements[k];
+			feed->slot[i].array[k] = host_arena_alloc(arena, elements, sizeof(float));
+			if (!feed->slot[i].array[k])
+				return TARN_ENOMEM;
+		}
 	}
 	feed->order = HOST_ARRAY(arena, feed->options.episodes ? batch : dataset->samples, uint32_t);
 	return feed->order ? TARN_OK : TARN_ENOMEM;

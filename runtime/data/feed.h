@@ -5,7 +5,8 @@
  * has consumed the staging slot, feed_next copies (or the thread has already written, where the host reaches the arena)
  * the batch into staging. No allocation after open. The sequence of batches is a pure function of (seed, first batch),
  * so resuming at any batch gives the same one. Each sample of an epoch comes exactly once; the last batch of an
- * epoch is short unless drop_last.
+ * epoch is short unless drop_last. With data.shapes all samples of a batch have one size, which is drawn from (seed,
+ * epoch, number) where pieces are taken (`augment`); a short batch and one that is not augmented have whole samples.
  */
 #ifndef TARN_DATA_FEED_H
 #define TARN_DATA_FEED_H
@@ -26,10 +27,12 @@ struct feed_options {
 };
 
 struct batch {
-	const float *input; /* [samples * sample_elements] */
+	const float *input; /* [samples * dataset->size[size].sample_elements] */
 	const void *target;
-	uint32_t samples;       /* < batch only at the end of an epoch; 0: no more */
-	uint32_t epoch, number; /* both from 0 */
+	const void *array[CONFIG_MAX_ARRAYS]; /* data.arrays: [samples * array_elements] of four bytes each */
+	uint32_t samples;                     /* < batch only at the end of an epoch; 0: no more */
+	uint32_t epoch, number;               /* both from 0 */
+	uint32_t size;                        /* number in dataset->size */
 };
 
 enum tarn_status feed_open(const struct feed_options *options, struct host_arena *arena, struct feed **feed);

@@ -2,6 +2,7 @@
 #include "data/files.h"
 
 #include "data/array.h"
+#include "data/zip.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +12,9 @@
 #define FASHION_MNIST "fashion-mnist"
 
 struct split_files {
-	const char *inputs, *targets; /* paths; NULL: the split has none, or inputs are their own targets */
+	bool exist;         /* false: the split has none */
+	bool targets_exist; /* false: inputs are their own targets */
+	struct array_file inputs, targets;
 };
 
 static bool is_set(const char *text)
@@ -30,25 +33,61 @@ static enum tarn_status fail_absent(const struct config *config, const char *pat
 	else if (directory && access(directory, F_OK))
 		help = ", which does not exist either";
 	if (!directory)
-		return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it%s", path, key, help);
-	return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it, in data.directory %s%s", path, key, directory,
-			 help);
+		return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it%s" FILES_STAND_IN, path, key, help);
+	return tarn_fail(TARN_EIO, "%s: no such file; data.%s names it, in data.directory %s%s" FILES_STAND_IN, path,
+			 key, directory, help);
+}
+
+enum tarn_status files_path(const struct config *config, const char *name, struct host_arena *arena, const char **path,
+			    bool *found)
+{
+	const char *directory = config->data.directory;
+	bool joined = name[0] != '/' && is_set(directory);
+	char *text = joined ? host_arena_printf(arena, "%s/%s", directory, name) : host_arena_text(arena, name);
+	if (!text)
+		return TARN_ENOMEM;
+	*path = text;
+	/* Whatever else is wrong with the file, opening it will say. */
+	*found = !access(text, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+	return TARN_OK;
 }
 
 enum tarn_status files_join(const struct config *config, const char *key, const char *name, struct host_arena *arena,
 			    const char **path)
 {
-	const char *directory = config->data.directory;
-	if (name[0] == '/' || !is_set(directory))
-		directory = NULL;
-	char *text = directory ? host_arena_printf(arena, "%s/%s", directory, name) : host_arena_text(arena, name);
-	if (!text)
+	bool found, joined = name[0] != '/' && is_set(config->data.directory);
+	enum tarn_status st = files_path(config, name, arena, path, &found);
+	if (st || found)
+		return st;
+	return fail_absent(config, *path, key, joined ? config->data.directory : NULL);
+}
+
+/* The array that data.`key` names: a file, or a member of the split's archive. */
+static enum tarn_status find_array(const struct config *config, enum data_split split, const char *key,
+				   const char *name, struct host_arena *arena, struct array_file *file)
+{
+	*file = (struct array_file){ .npy = config->data.type != DATA_IDX };
+	if (!is_set(name))
+		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names %s", key,
+				 config->data.type == DATA_NPZ ? "an array in the archive"
+							       : "a file in data.directory");
+	if (config->data.type != DATA_NPZ) {
+		enum tarn_status st = files_join(config, key, name, arena, &file->path);
+		file->name = file->path;
+		return st;
+	}
+	bool own = split == SPLIT_TEST && is_set(config->data.test_archive);
+	enum tarn_status st = files_join(config, own ? "test_archive" : "archive",
+					 own ? config->data.test_archive : config->data.archive, arena, &file->path);
+	if (st)
+		return st;
+	const char *member = host_arena_printf(arena, "%s.npy", name);
+	file->name = host_arena_printf(arena, "%s: %s.npy", file->path, name);
+	file->is_member = true;
+	if (!member || !file->name)
 		return TARN_ENOMEM;
-	*path = text;
-	/* Whatever else is wrong with the file, opening it will say. */
-	if (!access(text, F_OK) || (errno != ENOENT && errno != ENOTDIR))
-		return TARN_OK;
-	return fail_absent(config, text, key, directory);
+	st = zip_find(file->path, member, arena, &file->part);
+	return st == TARN_EDATA ? tarn_fail_prefix(st, "data.%s", key) : st;
 }
 
 static enum tarn_status find_files(const struct config *config, enum data_split split, struct host_arena *arena,
@@ -57,17 +96,16 @@ static enum tarn_status find_files(const struct config *config, enum data_split 
 	bool train = split == SPLIT_TRAIN, own = config->network.target == TARGET_INPUT;
 	const char *inputs = train ? config->data.train_inputs : config->data.test_inputs;
 	const char *targets = train ? config->data.train_labels : config->data.test_labels;
-	const char *inputs_key = train ? "train_inputs" : "test_inputs";
-	const char *targets_key = train ? "train_labels" : "test_labels";
-	*files = (struct split_files){ NULL, NULL };
+	memset(files, 0, sizeof *files);
 	if (!is_set(inputs) && (!is_set(targets) || own) && !train)
 		return TARN_OK;
-	if (!is_set(inputs))
-		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", inputs_key);
-	if (!is_set(targets) && !own)
-		return tarn_fail(TARN_EINVAL, "data.%s is not set; it names a file in data.directory", targets_key);
-	enum tarn_status st = files_join(config, inputs_key, inputs, arena, &files->inputs);
-	return st || own ? st : files_join(config, targets_key, targets, arena, &files->targets);
+	files->exist = true;
+	files->targets_exist = !own;
+	enum tarn_status st =
+		find_array(config, split, train ? "train_inputs" : "test_inputs", inputs, arena, &files->inputs);
+	return st || own ? st
+			 : find_array(config, split, train ? "train_labels" : "test_labels", targets, arena,
+				      &files->targets);
 }
 
 /* What the three kinds of files may hold, in the words of each format, and how NumPy converts to it. */
@@ -229,10 +267,10 @@ static enum tarn_status find_classes(const struct config *config, const struct s
 	struct data_stream stream;
 	struct array_header header;
 	int32_t largest = 0;
-	st = array_open(&stream, files.targets, config->data.type == DATA_NPY, &header);
+	st = array_open(&stream, &files.targets, &header);
 	if (!st) {
 		struct sample_shape shape = *sample;
-		st = target_shape(config, files.targets, &header, &shape);
+		st = target_shape(config, files.targets.name, &header, &shape);
 	}
 	if (!st)
 		st = read_labels(&stream, &header, INT32_MAX, -1, NULL, &largest);
@@ -241,11 +279,58 @@ static enum tarn_status find_classes(const struct config *config, const struct s
 	return st;
 }
 
-static enum tarn_status read_header(const struct config *config, const char *path, struct array_header *header)
+static enum tarn_status read_header(const struct array_file *file, struct array_header *header)
 {
 	struct data_stream stream;
-	enum tarn_status st = array_open(&stream, path, config->data.type == DATA_NPY, header);
+	enum tarn_status st = array_open(&stream, file, header);
 	stream_close(&stream);
+	return st;
+}
+
+/* ---- data.arrays ---- */
+
+static enum tarn_status find_further(const struct config *config, enum data_split split, uint32_t number,
+				     struct host_arena *arena, struct array_file *file)
+{
+	bool train = split == SPLIT_TRAIN;
+	const struct text_list *list = train ? &config->data.train_arrays : &config->data.test_arrays;
+	return find_array(config, split, train ? "train_arrays" : "test_arrays", list->item[number], arena, file);
+}
+
+static enum tarn_status further_shape(const char *path, const struct array_header *header, uint32_t samples,
+				      struct sample_array *array)
+{
+	if (header->type == ARRAY_OTHER)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "%s: dtype %s is not supported: data.arrays are float32 (<f4) or integers; save "
+				 "x.astype('float32')",
+				 path, header->name);
+	if (header->dim[0] != samples)
+		return tarn_fail(TARN_EDATA, "%s holds %u samples but the inputs have %u", path, header->dim[0],
+				 samples);
+	array->integer = header->type != ARRAY_F32;
+	array->rank = header->rank - 1;
+	memcpy(array->dim, header->dim + 1, array->rank * sizeof *array->dim);
+	if (!array->rank && !array->integer)
+		array->dim[array->rank++] = 1;
+	return TARN_OK;
+}
+
+static enum tarn_status describe_arrays(const struct config *config, enum data_split split, struct host_arena *arena,
+					uint32_t samples, struct sample_shape *shape)
+{
+	enum tarn_status st = TARN_OK;
+	shape->arrays = config->data.arrays.count;
+	for (uint32_t k = 0; k < shape->arrays && !st; k++) {
+		struct array_file file;
+		struct array_header header;
+		shape->array[k].name = config->data.arrays.item[k];
+		st = find_further(config, split, k, arena, &file);
+		if (!st)
+			st = read_header(&file, &header);
+		if (!st)
+			st = further_shape(file.name, &header, samples, &shape->array[k]);
+	}
 	return st;
 }
 
@@ -257,20 +342,22 @@ enum tarn_status files_describe(const struct config *config, enum data_split spl
 	memset(shape, 0, sizeof *shape);
 	*samples = 0;
 	enum tarn_status st = find_files(config, split, arena, &files);
-	if (st || !files.inputs)
+	if (st || !files.exist)
 		return st;
-	st = read_header(config, files.inputs, &inputs);
+	st = read_header(&files.inputs, &inputs);
 	if (!st)
-		st = input_shape(config, files.inputs, &inputs, shape);
-	if (!st && files.targets)
-		st = read_header(config, files.targets, &targets);
-	if (!st && files.targets)
-		st = target_shape(config, files.targets, &targets, shape);
-	if (!st && files.targets && inputs.dim[0] != targets.dim[0])
-		st = tarn_fail(TARN_EDATA, "%s holds %u samples but %s holds %u", files.inputs, inputs.dim[0],
-			       files.targets, targets.dim[0]);
+		st = input_shape(config, files.inputs.name, &inputs, shape);
+	if (!st && files.targets_exist)
+		st = read_header(&files.targets, &targets);
+	if (!st && files.targets_exist)
+		st = target_shape(config, files.targets.name, &targets, shape);
+	if (!st && files.targets_exist && inputs.dim[0] != targets.dim[0])
+		st = tarn_fail(TARN_EDATA, "%s holds %u samples but %s holds %u", files.inputs.name, inputs.dim[0],
+			       files.targets.name, targets.dim[0]);
 	if (!st && config->network.loss == LOSS_CROSS_ENTROPY)
 		st = find_classes(config, shape, arena, &shape->classes);
+	if (!st)
+		st = describe_arrays(config, split, arena, inputs.dim[0], shape);
 	if (!st)
 		*samples = inputs.dim[0];
 	return st;
@@ -333,15 +420,15 @@ static enum tarn_status changed(const char *path)
 	return tarn_fail(TARN_EIO, "%s: changed while it was read", path);
 }
 
-static enum tarn_status fill_inputs(struct dataset *dataset, const char *path, struct host_arena *arena)
+static enum tarn_status fill_inputs(struct dataset *dataset, const struct array_file *file, struct host_arena *arena)
 {
 	struct data_stream stream;
 	struct array_header header = { 0 };
 	void *data = NULL;
-	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
+	enum tarn_status st = array_open(&stream, file, &header);
 	if (!st && (!is_input_type(header.type) ||
 		    header.bytes != dataset->samples * dataset->sample_elements * array_type_bytes(header.type)))
-		st = changed(path);
+		st = changed(file->name);
 	if (!st)
 		st = read_array(&stream, &header, dataset->sample_elements, arena, &data);
 	stream_close(&stream);
@@ -352,21 +439,21 @@ static enum tarn_status fill_inputs(struct dataset *dataset, const char *path, s
 	return st;
 }
 
-static enum tarn_status fill_targets(struct dataset *dataset, const char *path, struct host_arena *arena)
+static enum tarn_status fill_targets(struct dataset *dataset, const struct array_file *file, struct host_arena *arena)
 {
 	struct data_stream stream;
 	struct array_header header;
-	enum tarn_status st = array_open(&stream, path, dataset->config->data.type == DATA_NPY, &header);
+	enum tarn_status st = array_open(&stream, file, &header);
 	bool values = dataset->config->network.loss != LOSS_CROSS_ENTROPY;
 	if (!st && (!(values ? header.type == ARRAY_F32 : is_label_type(header.type)) ||
 		    header.bytes != dataset->samples * dataset->target_elements * array_type_bytes(header.type)))
-		st = changed(path);
+		st = changed(file->name);
 	if (!st && values) {
 		void *data = NULL;
 		st = read_array(&stream, &header, dataset->target_elements, arena, &data);
 		dataset->targets = data;
 		if (!st && dataset->config->network.loss == LOSS_BINARY_CROSS_ENTROPY)
-			st = check_unit_range(path, data, dataset->samples * dataset->target_elements);
+			st = check_unit_range(file->name, data, dataset->samples * dataset->target_elements);
 	} else if (!st) {
 		int32_t largest, *labels = HOST_ARRAY(arena, dataset->samples * dataset->target_elements, int32_t);
 		st = labels ? read_labels(&stream, &header, dataset->shape.classes,
@@ -378,11 +465,50 @@ static enum tarn_status fill_targets(struct dataset *dataset, const char *path, 
 	return st;
 }
 
+static enum tarn_status read_further(struct dataset *dataset, const struct array_file *file, uint32_t number,
+				     struct host_arena *arena)
+{
+	const struct sample_array *array = &dataset->shape.array[number];
+	uint64_t count = dataset->samples * dataset->array_elements[number];
+	struct data_stream stream;
+	struct array_header header;
+	void *data = NULL;
+	int32_t largest;
+	enum tarn_status st = array_open(&stream, file, &header);
+	if (!st &&
+	    (array->integer != is_label_type(header.type) || header.bytes != count * array_type_bytes(header.type)))
+		st = changed(file->name);
+	if (!st && array->integer) {
+		data = HOST_ARRAY(arena, count, int32_t);
+		/* What the values may be follows from the layer or loss that reads them. */
+		st = data ? read_labels(&stream, &header, INT32_MAX, -1, data, &largest) : TARN_ENOMEM;
+	} else if (!st) {
+		st = read_array(&stream, &header, dataset->array_elements[number], arena, &data);
+	}
+	stream_close(&stream);
+	dataset->array[number] = data;
+	return st;
+}
+
+static enum tarn_status fill_arrays(struct dataset *dataset, enum data_split split, struct host_arena *arena)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t k = 0; k < dataset->shape.arrays && !st; k++) {
+		struct array_file file;
+		st = find_further(dataset->config, split, k, arena, &file);
+		if (!st)
+			st = read_further(dataset, &file, k, arena);
+	}
+	return st;
+}
+
 enum tarn_status files_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena)
 {
 	struct split_files files;
 	enum tarn_status st = find_files(dataset->config, split, arena, &files);
-	if (!st && files.targets)
-		st = fill_targets(dataset, files.targets, arena);
-	return st ? st : fill_inputs(dataset, files.inputs, arena);
+	if (!st && files.targets_exist)
+		st = fill_targets(dataset, &files.targets, arena);
+	if (!st)
+		st = fill_inputs(dataset, &files.inputs, arena);
+	return st ? st : fill_arrays(dataset, split, arena);
 }

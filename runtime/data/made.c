@@ -3,6 +3,7 @@
 
 #include "base/hash_numbers.h"
 #include "base/philox.h"
+#include "data/cifar.h"
 #include "data/streams.h"
 #include "data/tokens.h"
 
@@ -19,6 +20,11 @@
 #define GRID 4u
 /* Training samples of `synthetic` when data.samples is 0; `hash` then has one batch. */
 #define DEFAULT_SAMPLES 1024u
+
+bool made_is(const struct config *config)
+{
+	return config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+}
 
 static uint32_t train_samples(const struct config *config)
 {
@@ -42,18 +48,20 @@ enum tarn_status pixel_label_shape(struct sample_shape *shape)
 enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
 			       struct sample_shape *shape)
 {
-	const char *type = config->data.type == DATA_HASH ? "hash" : "synthetic";
+	const char *type = config->data.synthetic           ? "data.synthetic: true"
+			   : config->data.type == DATA_HASH ? "data.type: hash"
+							    : "data.type: synthetic";
 	const struct size_list *given = &config->data.shape;
 	memset(shape, 0, sizeof *shape);
 	*samples = split == SPLIT_TRAIN ? train_samples(config) : config->data.test_samples;
 	if (!*samples && split == SPLIT_TRAIN)
-		return tarn_fail(TARN_EINVAL,
-				 "data.samples and data.batch are 0; data.type: %s needs at least 1 sample", type);
+		return tarn_fail(TARN_EINVAL, "data.samples and data.batch are 0; %s needs at least 1 sample", type);
 	if (config->data.context)
 		return tokens_shape(config, shape);
+	if (cifar_is(config->data.type))
+		return cifar_shape(config, shape);
 	if (!given->count || given->count >= OP_MAX_RANK)
-		return tarn_fail(TARN_EINVAL,
-				 "data.shape has %u dimensions; data.type: %s needs 1 to %d, such as [28, 28, 1]",
+		return tarn_fail(TARN_EINVAL, "data.shape has %u dimensions; %s needs 1 to %d, such as [28, 28, 1]",
 				 given->count, type, OP_MAX_RANK - 1);
 	for (uint32_t i = 0; i < given->count; i++) {
 		if (!given->item[i])
@@ -71,8 +79,7 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 		return TARN_OK;
 	}
 	if (!config->data.classes || config->data.classes > INT32_MAX)
-		return tarn_fail(TARN_EINVAL, "data.classes is %u; data.type: %s needs 1 to 2^31 - 1",
-				 config->data.classes, type);
+		return tarn_fail(TARN_EINVAL, "data.classes is %u; %s needs 1 to 2^31 - 1", config->data.classes, type);
 	shape->classes = config->data.classes;
 	return config->data.pixel_labels ? pixel_label_shape(shape) : TARN_OK;
 }
@@ -262,7 +269,7 @@ static enum tarn_status fill_tokens(struct dataset *dataset, enum data_split spl
 	dataset->tokens = ids;
 	dataset->token_bytes = sizeof *ids;
 	dataset->labels = labels;
-	if (dataset->config->data.type == DATA_SYNTHETIC)
+	if (dataset->config->data.type != DATA_HASH)
 		fill_synthetic_tokens(dataset, split, ids, labels);
 	else
 		fill_hash_tokens(dataset, split == SPLIT_TRAIN ? 0 : train_samples(dataset->config), ids, labels);
@@ -275,7 +282,7 @@ static enum tarn_status fill_tokens(struct dataset *dataset, enum data_split spl
  */
 static void fit_range(const struct config *config, float *value, uint64_t count)
 {
-	bool synthetic = config->data.type == DATA_SYNTHETIC, own = config->network.target == TARGET_INPUT;
+	bool synthetic = config->data.type != DATA_HASH, own = config->network.target == TARGET_INPUT;
 	if (config->network.loss == LOSS_MEAN_SQUARED_ERROR)
 		return;
 	for (uint64_t i = 0; i < count; i++) {
@@ -305,7 +312,7 @@ enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struc
 	dataset->labels = labels;
 	dataset->targets = targets;
 	enum tarn_status st = TARN_OK;
-	if (config->data.type == DATA_SYNTHETIC)
+	if (config->data.type != DATA_HASH)
 		st = fill_synthetic(dataset, split, values, labels, targets, arena);
 	else
 		fill_hash(dataset, split == SPLIT_TRAIN ? 0 : train_samples(config), values, labels, targets);

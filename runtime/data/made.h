@@ -1,5 +1,6 @@
 /*
- * made.h - samples without files: `data.type: synthetic` and `hash`. Private to runtime/data.
+ * made.h - samples without files: `data.type: synthetic` and `hash`, and with `data.synthetic: true` synthetic ones of
+ * the shape that the files of any other type have. Private to runtime/data.
  *
  * synthetic: class k has a smooth random pattern; a sample is the pattern of its class (index mod classes) plus noise
  * of its own. With mean-square error the sample is noise and its target a fixed random linear map of it. Both splits
@@ -13,6 +14,9 @@
 #define TARN_DATA_MADE_H
 
 #include "data/dataset.h"
+
+/* Whether the samples of a configuration are made up. */
+bool made_is(const struct config *config);
 
 /* Samples and shape as the config states them. TARN_EINVAL when something is missing. */
 enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,

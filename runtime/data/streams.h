@@ -10,6 +10,8 @@
 #define STREAM_PARAMETER 0x40000000u /* + number of the parameter; step 0 */
 #define STREAM_SHUFFLE 0x80000000u   /* step = epoch */
 #define STREAM_AUGMENT 0x80000001u   /* step = epoch, index = sample */
+#define STREAM_CROP 0x80000002u      /* step = epoch, index = sample */
+#define STREAM_SHAPE 0x80000003u     /* step = epoch, index = batch */
 #define STREAM_SYNTHETIC 0x80000010u /* + use; step = split */
 #define STREAM_EPISODE 0x80000020u   /* + split; step = training step, index = task and draw */
 #define STREAM_VECTOR 0x80000030u    /* random vectors of `tarn hvp`; step = number of the vector */

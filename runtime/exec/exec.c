@@ -257,6 +257,15 @@ static void fill_floats(const struct tensor *tensor, bool hash, uint64_t seed, u
 	}
 }
 
+/* Of the parameter whose average this is; it stands before the average in the table. */
+static enum tarn_status read_averaged(struct executor *executor, const char *name, void *value, uint64_t bytes)
+{
+	const size_t prefix = sizeof AVERAGE_PREFIX - 1;
+	if (strncmp(name, AVERAGE_PREFIX, prefix))
+		return tarn_fail(TARN_EFORMAT, "plan: %s is initialised as an average and not named as one", name);
+	return exec_read(executor, name + prefix, value, bytes);
+}
+
 enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t seed, struct host_arena *scratch)
 {
 	const struct plan *plan = executor->plan;
@@ -269,8 +278,14 @@ enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t 
 		void *value = host_arena_alloc(scratch, persistent->bytes, 1);
 		if (!value)
 			return TARN_ENOMEM;
-		if (tensor->dtype == DTYPE_F32)
+		if (tensor->init == INIT_AVERAGE) {
+			enum tarn_status st =
+				read_averaged(executor, graph->text + persistent->name, value, persistent->bytes);
+			if (st)
+				return st;
+		} else if (tensor->dtype == DTYPE_F32) {
 			fill_floats(tensor, hash, seed, parameters, value);
+		}
 		if (tensor->role == ROLE_PARAMETER)
 			parameters++;
 		enum tarn_status st =

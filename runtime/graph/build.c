@@ -3,8 +3,10 @@
 #include "autodiff/autodiff.h"
 #include "autodiff/optimizer.h"
 #include "config/yaml_tree.h"
+#include "graph/build_losses.h"
 #include "graph/layer_list.h"
 #include "graph/microbatch.h"
+#include "graph/precision.h"
 #include "graph/simplify.h"
 #include "models/models.h"
 
@@ -90,6 +92,25 @@ static enum tarn_status add_frame(struct graph *graph, const struct config *conf
 	if (st || own)
 		return st;
 	return graph_add_op(graph, OP_INPUT, PHASE_FORWARD, "target", NULL, &target, 1, &frame->target);
+}
+
+/* In the order of data.arrays. */
+static enum tarn_status add_arrays(struct network *net)
+{
+	const struct sample_shape *sample = net->sample;
+	enum tarn_status st = TARN_OK;
+	for (uint32_t i = 0; i < sample->arrays && !st; i++) {
+		const struct sample_array *array = &sample->array[i];
+		const char *name = host_arena_printf(net->graph->arena, "staging/%s", array->name);
+		uint32_t slot;
+		if (!name)
+			return TARN_ENOMEM;
+		st = add_slot(net->graph, name, array->integer ? DTYPE_I32 : DTYPE_F32, array->dim, array->rank, &slot);
+		if (!st)
+			st = graph_add_op(net->graph, OP_INPUT, PHASE_FORWARD, array->name, NULL, &slot, 1,
+					  &net->array[i]);
+	}
+	return st;
 }
 
 static enum tarn_status add_body(struct network *net, const struct sample_shape *sample, uint32_t input,
@@ -210,12 +231,28 @@ static enum tarn_status add_loss(struct graph *graph, const struct config *confi
 	return st ? st : record(graph, "record/correct", frame->correct_metric, correct);
 }
 
+/* An array without effect is a mistake. */
+static enum tarn_status check_arrays_read(const struct network *net)
+{
+	const struct graph *graph = net->graph;
+	for (uint32_t i = 0; i < net->sample->arrays; i++) {
+		bool read = false;
+		for (uint32_t op = 0; op < graph->ops && !read; op++)
+			for (uint32_t k = 0; k < graph->op[op].inputs; k++)
+				read |= op_inputs(graph, op)[k] == net->array[i];
+		if (!read)
+			return tarn_fail(TARN_EINVAL, "data.arrays: no layer and no loss reads %s",
+					 net->sample->array[i].name);
+	}
+	return TARN_OK;
+}
+
 /* Everything before the simplification. */
 static enum tarn_status build_draft(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
 				    uint32_t *loss, uint32_t *output)
 {
-	struct network net = { .graph = draft, .config = config, .mode = mode, .trainable = true };
+	struct network net = { .graph = draft, .config = config, .mode = mode, .trainable = true, .sample = sample };
 	struct frame frame = { TENSOR_NONE, TENSOR_NONE, TENSOR_NONE, TENSOR_NONE };
 	enum tarn_status st = graph_init(draft, scratch);
 	if (st)
@@ -227,13 +264,25 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	st = add_frame(draft, config, sample, &frame);
 	if (st)
 		return st;
+	st = add_arrays(&net);
+	if (st)
+		return st;
 	st = add_body(&net, sample, frame.input, scratch, output);
 	if (st)
 		return st;
 	st = check_output(draft, config, sample, &frame, *output);
 	if (st)
 		return st;
-	return add_loss(draft, config, &frame, output, loss);
+	const uint32_t sum = frame.loss_metric;
+	if (config->network.losses)
+		st = add_metric(draft, "metric/loss/network", &frame.loss_metric);
+	if (!st)
+		st = add_loss(draft, config, &frame, output, loss);
+	if (!st && config->network.losses)
+		st = losses_add(&net, config->network.losses, loss);
+	if (!st && config->network.losses)
+		st = record(draft, "record/sum", sum, *loss);
+	return st ? st : check_arrays_read(&net);
 }
 
 enum tarn_status network_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
@@ -253,6 +302,23 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 	*loss = draft_loss;
 	*output = draft_output;
 	return TARN_OK;
+}
+
+static enum dtype dtype_of(uint32_t format)
+{
+	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : format == NUMBER_FLOAT16 ? DTYPE_F16 : DTYPE_F32;
+}
+
+/* The graph as the configuration stores it. */
+static enum tarn_status store(const struct config *config, const struct graph *whole, struct host_arena *scratch,
+			      struct graph *graph)
+{
+	const struct precision precision = { .compute = dtype_of(config->precision.compute),
+					     .gradients = dtype_of(config->precision.gradients),
+					     .weights = DTYPE_F32 };
+	if (precision.compute == DTYPE_F32)
+		return graph_copy(whole, graph->arena, graph);
+	return precision_apply(whole, &precision, scratch, graph);
 }
 
 /* Ids of the parameters that are trained, in the network's order. */
@@ -343,13 +409,18 @@ static enum tarn_status build_parts(const struct config *config, const struct sa
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph)
 {
-	const uint32_t parts = microbatch_count(config, batch);
+	struct graph whole;
 	struct gradients list;
-	enum tarn_status st = parts > 1
-				      ? build_parts(config, sample, batch, parts, BUILD_TRAINING, scratch, graph, &list)
-				      : build_whole(config, sample, batch, scratch, graph, &list);
+	const uint32_t parts = microbatch_count(config, batch);
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st && parts > 1)
+		st = build_parts(config, sample, batch, parts, BUILD_TRAINING, scratch, &whole, &list);
+	else if (!st)
+		st = build_whole(config, sample, batch, scratch, &whole, &list);
 	if (!st)
-		st = optimizer_add_updates(graph, config, list.parameter, list.gradient, list.count, scratch);
+		st = optimizer_add_updates(&whole, config, list.parameter, list.gradient, list.count, scratch);
+	if (!st)
+		st = store(config, &whole, scratch, graph);
 	if (st)
 		return st;
 	/* A graph that does not hold is a fault of the builder, not of the user. */
@@ -360,9 +431,13 @@ enum tarn_status evaluation_build(const struct config *config, const struct samp
 				  struct host_arena *scratch, struct graph *graph)
 {
 	const uint32_t parts = microbatch_count(config, batch);
+	struct graph whole;
 	struct gradients list;
 	uint32_t loss, output;
-	if (parts > 1)
-		return build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, graph, &list);
-	return network_build(config, sample, batch, BUILD_INFERENCE, scratch, graph, &loss, &output);
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st && parts > 1)
+		st = build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, &whole, &list);
+	else if (!st)
+		st = network_build(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss, &output);
+	return st ? st : store(config, &whole, scratch, graph);
 }

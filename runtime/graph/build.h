@@ -20,6 +20,11 @@
  * inference (evaluation) the same names and parameters, BATCH_APPLY reads the running statistics, no dropout, no
  * RUNNING_UPDATE.
  *
+ * Of each of data.arrays there is a slot "staging/NAME" and an INPUT op NAME, which layers may have as `inputs`. Each
+ * of network.losses compares a layer, by its full name, with one of them; "metric/loss" is then the weighted sum that
+ * is minimised, and "metric/loss/network" (the last layer's), "metric/loss/NAME" and, for labels, "metric/correct/NAME"
+ * are its parts.
+ *
  * A pass afterwards (simplify.h) drops layers that the loss does not depend on, with their parameters, and fuses
  * relu/relu6 into the only producer that feeds nothing else (MATMUL, CONV2D, ADD, BATCH_APPLY): a function of the
  * graph alone, never of the budget. Tensors are named after layers; the result of a fused op has the activation's name.
@@ -32,6 +37,14 @@
 
 enum build_mode { BUILD_TRAINING, BUILD_INFERENCE };
 
+/* One of data.arrays: an input or target beside the two that every network has. */
+struct sample_array {
+	const char *name;              /* of config.data.arrays */
+	uint32_t dim[OP_MAX_RANK - 1]; /* of one sample; floats have at least one */
+	uint32_t rank;
+	bool integer; /* i32 labels or ids; else f32 values */
+};
+
 /* What the data say of one sample; from dataset.h, or data.shape for sources without files. */
 struct sample_shape {
 	uint32_t dim[OP_MAX_RANK - 1]; /* H, W, C for images; F for vectors */
@@ -40,6 +53,8 @@ struct sample_shape {
 	uint32_t classes;     /* cross-entropy: labels in [0, classes) */
 	uint32_t target_rank; /* shape of one target; cross-entropy: of a sample's labels, 0 where it has one */
 	uint32_t target_dim[OP_MAX_RANK - 1];
+	struct sample_array array[CONFIG_MAX_ARRAYS];
+	uint32_t arrays;
 };
 
 /*
@@ -52,13 +67,13 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 /*
  * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates,
- * graph_check. A network without a trainable parameter is TARN_EINVAL. With train.accumulate the batch is taken in
- * parts (microbatch.h).
+ * the storage of precision.compute (precision.h), graph_check. A network without a trainable parameter is TARN_EINVAL. With
+ * train.accumulate the batch is taken in parts (microbatch.h).
  */
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph);
 
-/* The graph that evaluates `batch` samples, in as many parts as training takes. */
+/* The graph that evaluates `batch` samples, in as many parts as training takes, and stored like it. */
 enum tarn_status evaluation_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				  struct host_arena *scratch, struct graph *graph);
 

@@ -55,6 +55,7 @@ static uint64_t operations_each(const struct op *op)
 	case OP_PERMUTE:
 	case OP_CONCAT:
 	case OP_SLICE:
+	case OP_SLICE_VIEW:
 	case OP_PAD_AXIS:
 	case OP_FILL:
 	case OP_BROADCAST_ROWS:
@@ -113,9 +114,14 @@ static uint64_t operations_each(const struct op *op)
 	case OP_EXPONENTIAL_AVERAGE:
 		return 2;
 	case OP_MOMENTUM:
+	case OP_LION:
 		return 4;
 	case OP_ADAM:
+	case OP_ADAFACTOR:
+	case OP_ADAFACTOR_VECTOR:
 		return 12;
+	case OP_ADAM_8BIT: /* two searches among 256 codes */
+		return 80;
 	default:
 		return 1;
 	}

@@ -345,6 +345,33 @@ enum tarn_status graph_add_op(struct graph *graph, enum op_kind kind, enum op_ph
 	return TARN_OK;
 }
 
+/* Bytes before position attr->begin of the axis in a tensor whose dimensions before the axis are 1. */
+static uint64_t slice_offset(const struct tensor *x, const struct op_attr *slice)
+{
+	return x->bytes / x->dim[slice->axis] * slice->begin;
+}
+
+enum op_kind slice_kind(const struct graph *graph, uint32_t x, const struct op_attr *slice)
+{
+	const struct tensor *tensor = &graph->tensor[x];
+	for (uint32_t i = 0; i < slice->axis; i++)
+		if (tensor->dim[i] != 1)
+			return OP_SLICE;
+	return slice_offset(tensor, slice) % TARN_ALIGNMENT ? OP_SLICE : OP_SLICE_VIEW;
+}
+
+uint64_t tensor_offset(const struct graph *graph, uint32_t tensor)
+{
+	uint64_t offset = 0;
+	for (uint32_t op = graph->tensor[tensor].producer; op != OP_NONE && op_row(graph->op[op].kind)->view;
+	     op = graph->tensor[tensor].producer) {
+		tensor = op_inputs(graph, op)[0];
+		if (graph->op[op].kind == OP_SLICE_VIEW)
+			offset += slice_offset(&graph->tensor[tensor], &graph->op[op].attr);
+	}
+	return offset;
+}
+
 static void *copy_array(struct host_arena *arena, const void *from, size_t count, size_t size)
 {
 	void *to = host_arena_alloc(arena, count, size);

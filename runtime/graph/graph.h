@@ -11,11 +11,15 @@
  * names, order and shapes in every program of a run (training, last batch, evaluation): they are added by
  * graph_add_persistent before anything else refers to them.
  *
+ * A view is the whole of its root but for a SLICE_VIEW and what is seen through one: tensor_offset() says where in the
+ * root those begin.
+ *
  * Invariants (graph_check proves them)
  *   - operands of an op have smaller op numbers as producers; shapes and dtypes follow the op table's shape rule;
  *   - operands of an op stand behind those of the op before;
  *   - names are unique; bytes = elements * dtype size, without padding; at most 2^62 bytes a tensor;
- *   - a persistent tensor has at most one op that writes a version of it, and no version is read by another op.
+ *   - a persistent tensor has at most one op that writes a version of it, and a version is read only as an input for
+ *     which op_reads_version is true: the average of the new weights.
  */
 #ifndef TARN_GRAPH_GRAPH_H
 #define TARN_GRAPH_GRAPH_H
@@ -56,7 +60,11 @@ enum tensor_role {
 	ROLES
 };
 
-enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM };
+/* INIT_AVERAGE: the values of the parameter whose name stands behind AVERAGE_PREFIX. */
+enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM, INIT_AVERAGE, INITS };
+
+/* Of the name of a moving average of a parameter. */
+#define AVERAGE_PREFIX "average/"
 
 #define TENSOR_FROZEN 1u   /* a parameter that is not trained: no gradient, no optimizer state, no update */
 #define TENSOR_NO_DECAY 2u /* a parameter without weight decay (biases and norms when the config says so) */
@@ -148,6 +156,12 @@ uint64_t tensor_rows(const struct tensor *tensor);
 /* "128x28x28x16" for messages; writes at most `size` bytes; returns buffer. */
 #define SHAPE_TEXT 80
 const char *shape_format(const uint32_t *dim, uint32_t rank, char *buffer, size_t size);
+
+/* SLICE_VIEW when such a slice of tensor `x` lies together and aligned in its memory, else SLICE, which copies. */
+enum op_kind slice_kind(const struct graph *graph, uint32_t x, const struct op_attr *slice);
+
+/* Bytes from the beginning of its storage to the tensor's first. */
+uint64_t tensor_offset(const struct graph *graph, uint32_t tensor);
 
 /* An empty graph that grows in `arena` (borrowed for the graph's life). */
 enum tarn_status graph_init(struct graph *graph, struct host_arena *arena);

@@ -46,8 +46,8 @@ static enum tarn_status check_tensor(const struct graph *graph, uint32_t id)
 {
 	const struct tensor *tensor = &graph->tensor[id];
 	const char *name = tensor_name(graph, id);
-	if (tensor->rank > OP_MAX_RANK || tensor->dtype >= DTYPES || tensor->role >= ROLES ||
-	    tensor->init > INIT_UNIFORM || (tensor->flags & ~(TENSOR_FROZEN | TENSOR_NO_DECAY)))
+	if (tensor->rank > OP_MAX_RANK || tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->init >= INITS ||
+	    (tensor->flags & ~(TENSOR_FROZEN | TENSOR_NO_DECAY)))
 		return fail("graph: tensor %s: rank %u, type %u, role %u, init %u or flags %u are not known", name,
 			    tensor->rank, tensor->dtype, tensor->role, tensor->init, tensor->flags);
 	struct shape shape = { .dtype = tensor->dtype, .rank = tensor->rank };
@@ -92,7 +92,7 @@ static enum tarn_status check_operands(const struct graph *graph, uint32_t id, u
 		const struct tensor *tensor = &graph->tensor[t];
 		if (tensor->producer != OP_NONE && tensor->producer >= id)
 			return fail("graph: op %s reads %s before it is produced", name, tensor_name(graph, t));
-		if (tensor->producer != OP_NONE && is_persistent(tensor->role))
+		if (tensor->producer != OP_NONE && is_persistent(tensor->role) && !op_reads_version(op->kind, k))
 			return fail("graph: op %s reads %s, a new version that only the next step may read", name,
 				    tensor_name(graph, t));
 	}

@@ -186,6 +186,9 @@ static enum tarn_status full_name(struct builder *b, const struct scope *scope, 
 		enum tarn_status st = check_name(entry->name);
 		if (st)
 			return st;
+		for (uint32_t i = 0; i < b->net->sample->arrays; i++)
+			if (!strcmp(entry->name->text, b->net->sample->array[i].name))
+				return yaml_fail_value(entry->name, "%s is one of data.arrays", entry->name->text);
 		*out = host_arena_printf(b->scratch, "%s%s%s", scope->prefix, entry->name->text, suffix);
 		if (!*out)
 			return TARN_ENOMEM;
@@ -377,6 +380,11 @@ static enum tarn_status read_input(struct builder *b, const struct scope *scope,
 		*out = b->input;
 		return TARN_OK;
 	}
+	for (uint32_t i = 0; i < b->net->sample->arrays; i++)
+		if (!strcmp(node->text, b->net->sample->array[i].name)) {
+			*out = b->net->array[i];
+			return TARN_OK;
+		}
 	const struct built *built = resolve(b, scope, node, &st);
 	if (built)
 		*out = built->tensor;

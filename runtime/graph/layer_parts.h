@@ -55,13 +55,21 @@ struct parameter {
 	bool decays; /* weight decay applies even without optimizer.decay_norms */
 };
 
+/* Evaluation reads the moving averages of what is trained, where there are some. */
+static inline bool reads_average(const struct network *net)
+{
+	return net->mode == BUILD_INFERENCE && net->config->train.ema > 0 && net->trainable;
+}
+
 static inline enum tarn_status add_parameter(struct network *net, const struct parameter *parameter, uint32_t *out)
 {
-	char *name = part_name(net, parameter->layer, parameter->part);
+	bool average = reads_average(net);
+	char *name = host_arena_printf(net->graph->arena, "%s%s/%s", average ? AVERAGE_PREFIX : "", parameter->layer,
+				       parameter->part);
 	if (!name)
 		return TARN_ENOMEM;
-	enum tarn_status st =
-		graph_add_persistent(net->graph, name, ROLE_PARAMETER, DTYPE_F32, parameter->dim, parameter->rank, out);
+	enum tarn_status st = graph_add_persistent(net->graph, name, average ? ROLE_OPTIMIZER_STATE : ROLE_PARAMETER,
+						   DTYPE_F32, parameter->dim, parameter->rank, out);
 	if (st)
 		return st;
 	struct tensor *tensor = &net->graph->tensor[*out];
@@ -74,6 +82,12 @@ static inline enum tarn_status add_parameter(struct network *net, const struct p
 	return TARN_OK;
 }
 
+static inline uint32_t find_average(const struct network *net, const char *parameter)
+{
+	char *name = host_arena_printf(net->graph->arena, AVERAGE_PREFIX "%s", parameter);
+	return name ? graph_find(net->graph, name) : TENSOR_NONE;
+}
+
 /* The parameter of another layer, which must have the shape that this layer needs. */
 static inline enum tarn_status share_parameter(struct network *net, const char *owner,
 					       const struct parameter *parameter, uint32_t *out)
@@ -83,8 +97,10 @@ static inline enum tarn_status share_parameter(struct network *net, const char *
 	if (!name)
 		return TARN_ENOMEM;
 	uint32_t id = graph_find(net->graph, name);
+	if (id == TENSOR_NONE && net->mode == BUILD_INFERENCE)
+		id = find_average(net, name);
 	shape_format(parameter->dim, parameter->rank, needs, sizeof needs);
-	if (id == TENSOR_NONE || tensor_of(net, id)->role != ROLE_PARAMETER)
+	if (id == TENSOR_NONE || !is_persistent(tensor_of(net, id)->role))
 		return tarn_fail(TARN_EINVAL, "%s: cannot share %s, which does not exist; a %s of shape %s is needed",
 				 parameter->layer, name, parameter->part, needs);
 	const struct tensor *tensor = tensor_of(net, id);

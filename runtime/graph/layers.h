@@ -20,7 +20,9 @@ struct network {
 	enum build_mode mode;
 	uint32_t next_stream; /* Philox stream of the next dropout */
 	bool trainable;       /* parameters created now are trained */
-	float init_bound;     /* weights created now are uniform in [-bound, bound); 0: by fan-in */
+	const struct sample_shape *sample;
+	uint32_t array[CONFIG_MAX_ARRAYS]; /* of this step: outputs of the INPUT ops of sample->array */
+	float init_bound;                  /* weights created now are uniform in [-bound, bound); 0: by fan-in */
 };
 
 /* Weights that are zero from the centre on (A), or behind it (B), in raster order: van den Oord et al. 2016. */

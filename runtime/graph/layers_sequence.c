@@ -52,12 +52,27 @@ enum tarn_status layer_embedding(struct network *net, const char *name, uint32_t
 	return st ? st : graph_add_op(net->graph, OP_EMBEDDING, PHASE_FORWARD, name, NULL, input, 2, y);
 }
 
+/* The longest sequence that the layer will see: with data.shapes the tokens of a step may be a part of it. */
+static uint32_t longest_sequence(const struct network *net, uint32_t length)
+{
+	const struct config *config = net->config;
+	uint32_t input = graph_find(net->graph, "staging/input");
+	bool whole =
+		input != TENSOR_NONE && tensor_of(net, input)->rank == 2 && tensor_of(net, input)->dim[1] == length;
+	return config->data.shapes.count && config->data.context && whole ? config->data.context : length;
+}
+
 enum tarn_status layer_positions(struct network *net, const char *name, uint32_t x, float bound, uint32_t *y)
 {
 	uint32_t input[2] = { x, TENSOR_NONE };
 	enum tarn_status st = need_sequence(net, name, x);
-	if (!st)
-		st = add_uniform(net, name, tensor_of(net, x)->dim[1], tensor_of(net, x)->dim[2], bound, &input[1]);
+	if (st)
+		return st;
+	const uint32_t length = tensor_of(net, x)->dim[1], longest = longest_sequence(net, length);
+	const struct op_attr first = { .axis = 0, .begin = 0, .extent = { length } };
+	st = add_uniform(net, name, longest, tensor_of(net, x)->dim[2], bound, &input[1]);
+	if (!st && longest > length)
+		st = add_part(net, OP_SLICE, name, "slice", &first, &input[1], 1, &input[1]);
 	return st ? st : graph_add_op(net->graph, OP_ADD_BROADCAST, PHASE_FORWARD, name, NULL, input, 2, y);
 }
 

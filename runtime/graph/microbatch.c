@@ -2,6 +2,7 @@
 #include "graph/microbatch.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NONE TENSOR_NONE
@@ -361,19 +362,23 @@ static enum tarn_status copy_late(struct join *join, const struct microbatch_par
 
 static enum tarn_status check_norms(const struct join *join, const struct microbatch_part *part)
 {
-	for (uint32_t op = 0; op < part->graph.ops; op++)
-		if (part->graph.op[op].kind == OP_BATCH_STATS && !join->config->train.microbatch_norm)
-			return config_fail_place(
-				join->config,
-				tarn_fail(TARN_EINVAL,
-					  "train.accumulate is %" PRIu32
-					  ", but the batch norm behind %s would take its "
-					  "statistics over parts of %" PRIu32 " instead of %" PRIu32
-					  " samples, which is another network; use group_norm or layer_norm, "
-					  "accumulate: 1, or write train.microbatch_norm: allow",
-					  join->config->train.accumulate, op_name(&part->graph, op), part->samples,
-					  join->batch));
-	return TARN_OK;
+	const bool automatic = join->config->memory.microbatches == MICROBATCHES_AUTO;
+	char number[16];
+	uint32_t op = 0;
+	while (op < part->graph.ops && part->graph.op[op].kind != OP_BATCH_STATS)
+		op++;
+	if (op == part->graph.ops || join->config->train.microbatch_norm == MICROBATCH_NORM_ALLOW)
+		return TARN_OK;
+	snprintf(number, sizeof number, "%" PRIu32, join->config->train.accumulate);
+	tarn_fail(TARN_EINVAL,
+		  "%s is %s, but the batch norm behind %s would take its statistics over parts of %" PRIu32
+		  " instead of %" PRIu32
+		  " samples, which is another network; use group_norm or layer_norm, %s, or write "
+		  "train.microbatch_norm: allow",
+		  automatic ? "memory.microbatches" : "train.accumulate", automatic ? "auto" : number,
+		  op_name(&part->graph, op), part->samples, join->batch,
+		  automatic ? "microbatches: given" : "accumulate: 1");
+	return config_fail_place(join->config, TARN_EINVAL);
 }
 
 static enum tarn_status join_init(struct join *join, const struct microbatch_part *large)

@@ -41,6 +41,7 @@
  *   SCALE                   x                                      y                  alpha              y <- x
  *   CONCAT                  x0 .. xn                               y                  axis
  *   SLICE                   x (f32 or i32)                         y                  axis, begin, extent[0] = length
+ *   SLICE_VIEW              x                                      y: a view of x     the same
  *   PAD_AXIS                x                                      y (zeros around)   axis, begin, extent[0] = total
  *   RESHAPE                 x                                      y: a view of x     shape
  *   PERMUTE                 x (f32)                                y                  rank, extent[i] = the axis of
@@ -59,6 +60,13 @@
  *   MOMENTUM                w, v, g, scalars [, scale]             versions of w, v   + momentum, nesterov      effect
  *   ADAM                    w, m, v, g, scalars [, scale]          versions of w,m,v  + beta1, beta2, epsilon,  effect
  *                                                                                       decoupled
+ *   LION                    w, m, g, scalars [, scale]             versions of w, m   weight_decay,       effect
+ *                                                                                       rate_scale, beta1, beta2
+ *   ADAFACTOR               w (R,..), row (R), column (C), g,      versions of w,     weight_decay,       effect
+ *                             scalars [, scale]                      row, column        rate_scale
+ *   ADAFACTOR_VECTOR        w, v, g, scalars [, scale]             versions of w, v   the same            effect
+ *   ADAM_8BIT               w, m, v (u8: blockwise.h), g,          versions of w,m,v  as ADAM             effect
+ *                             scalars [, scale]
  *   BATCH_MATMUL            a (..,M,K), b (..,K,N)                 c (..,M,N)         transpose_a/b, alpha
  *   ADD_BROADCAST           a, b (trailing dimensions of a)        c                  -                  c <- a
  *   BROADCAST_ROWS          x (S)                                  y (..,S)           extent: the whole shape, rank
@@ -124,6 +132,8 @@
  *   - RUNNING_UPDATE: r = (1 - momentum) * r + momentum * batch, with var * samples/(samples-1) for running_var
  *     (PyTorch's form; samples = rows; samples = 1 uses var); count (u64) grows by 1.
  *   - LAYER_NORM: biased variance over C, rstd = 1/sqrt(var + epsilon). Ba et al. 2016.
+ *   - SLICE_VIEW: a SLICE whose elements lie together in x, from a multiple of TARN_ALIGNMENT bytes on: all dimensions
+ *     before the axis are 1. slice_kind() says which of the two an op should be.
  *   - DROPOUT: element e of x is kept when philox(seed, stream, step, e/4).word[e%4] as a float in [0,1) is >= rate, and
  *     is then multiplied by 1/(1-rate); seed and step come from the scalars block. It is its own derivative.
  *     With per_sample every element of a sample n (first axis) has the draw of element n: stochastic depth, Huang et
@@ -147,6 +157,15 @@
  *               above;  m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'^2;
  *               w -= rate/bias_correction1 * m / (sqrt(v)/sqrt(bias_correction2) + epsilon), corrections from scalars.
  *     Kingma, Ba 2015.
+ *   - LION (Chen et al. 2023): w *= 1 - rate*weight_decay, then w -= rate * sign(beta1*m + (1-beta1)*scale*g);
+ *     m = beta2*m + (1-beta2)*scale*g.  sign(0) = 0.
+ *   - ADAFACTOR (Shazeer, Stern 2018): g' = scale*g, s = g'^2 + 1e-30, b = 1 - (step+1)^-0.8; C = elements / R columns;
+ *     row = b*row + (1-b) * mean of s over the row, column = b*column + (1-b) * mean of s over the column;
+ *     u = g' / sqrt(row * column / mean(row));  w *= 1 - rate*weight_decay;
+ *     w -= rate * max(1e-3, rms(w)) * u / max(1, rms(u)), with the rms of w before the step. ADAFACTOR_VECTOR:
+ *     v = b*v + (1-b)*s and u = g' / sqrt(v).
+ *   - ADAM_8BIT: ADAM on the decoded moments (blockwise.h); w sees the new moments before they are encoded again, each as
+ *     the nearest value of its map, the smaller magnitude of two that are as near.
  *   - `alpha` of BATCH_MATMUL, SOFTMAX, SOFTMAX_GRAD is a factor: of the product, of x. 0 stands for 1.
  *   - EMBEDDING: a row of the table for each id. An id outside [0, V) gives NaN: the loader refuses such data, and no
  *     kernel reads outside the table. EMBEDDING_GRAD adds the rows of dy in their order and leaves out such ids.
@@ -282,6 +301,11 @@ enum op_kind {
 	OP_MAX_POOL_GATHER,
 	OP_LABEL_WEIGHTS,
 	OP_LABEL_SHARE,
+	OP_SLICE_VIEW,
+	OP_LION,
+	OP_ADAFACTOR,
+	OP_ADAFACTOR_VECTOR,
+	OP_ADAM_8BIT,
 	OP_KINDS
 };
 
@@ -364,6 +388,8 @@ struct op_row {
 
 const struct op_row *op_row(enum op_kind kind);
 const char *activation_name(enum activation activation);
+/* True when this input may be a version that another effect of the same step wrote: the op then comes after it. */
+bool op_reads_version(uint32_t kind, uint32_t input);
 /* True when the gradient of the activation is a function of its output y (else of its input x). */
 bool activation_grad_reads_output(enum activation activation);
 

@@ -97,6 +97,11 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = { "max_pool_gather", 2, 2, 1, false, false, OWN, 0 },
 	[OP_LABEL_WEIGHTS] = { "label_weights", 1, 1, 1, false, false, OWN, 0 },
 	[OP_LABEL_SHARE] = { "label_share", 3, 3, 1, false, false, OWN, 0 },
+	[OP_SLICE_VIEW] = { "slice_view", 1, 1, 1, false, true, OWN, 0 },
+	[OP_LION] = { "lion", 4, 5, 2, true, false, { 0, 1, -1 }, 0 },
+	[OP_ADAFACTOR] = { "adafactor", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
+	[OP_ADAFACTOR_VECTOR] = { "adafactor_vector", 4, 5, 2, true, false, { 0, 1, -1 }, 0 },
+	[OP_ADAM_8BIT] = { "adam_8bit", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)
@@ -124,6 +129,11 @@ static const struct {
 const char *activation_name(enum activation activation)
 {
 	return (unsigned)activation < ACTIVATIONS ? activations[activation].name : "unknown";
+}
+
+bool op_reads_version(uint32_t kind, uint32_t input)
+{
+	return kind == OP_EXPONENTIAL_AVERAGE && input == 1;
 }
 
 bool activation_grad_reads_output(enum activation activation)

@@ -106,22 +106,21 @@ enum tarn_status shape_need_real(const struct shape_call *call, uint32_t first, 
 	for (uint32_t i = first; i < last && !st; i++) {
 		bool narrow = storage_has(call->storage->inputs, i) ||
 			      (storage_has(call->storage->wide_inputs, i) && shape_in(call, i)->dtype != DTYPE_F32);
+		if (narrow && !dtype_is_real(call->stored))
+			return shape_need_dtype(call, i, DTYPE_F32);
 		st = shape_need_dtype(call, i, narrow ? (enum dtype)call->stored : DTYPE_F32);
 	}
 	return st;
 }
 
-/* The storage type is one, and `mode` names it or f32 where the results may have either. */
-static enum tarn_status need_storage(const struct shape_call *call)
+/* Where results may have either type, `mode` names the storage type or f32. */
+static enum tarn_status need_result(const struct shape_call *call)
 {
-	bool any = call->row == op_row(OP_RESHAPE) || (call->row == op_row(OP_SLICE) && call->stored == DTYPE_I32);
-	if (!dtype_is_real(call->stored) && !any)
-		return shape_fail(call, "numbers are stored as %s, possible are f32, bf16 and f16",
-				  dtype_name(call->stored));
-	if (call->storage->wide_outputs && call->attr->mode != DTYPE_F32 && call->attr->mode != call->stored)
-		return shape_fail(call, "the result cannot be %s where numbers are stored as %s",
-				  dtype_name(call->attr->mode), dtype_name(call->stored));
-	return TARN_OK;
+	uint32_t mode = call->attr->mode;
+	if (!call->storage->wide_outputs || (dtype_is_real(mode) && (mode == DTYPE_F32 || mode == call->stored)))
+		return TARN_OK;
+	return shape_fail(call, "the result cannot be %s where numbers are stored as %s", dtype_name(mode),
+			  dtype_name(call->stored));
 }
 
 /* The types of the outputs that the rule left as f32 or like an input. */
@@ -246,6 +245,7 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_SCALE] = shape_rule_elementwise,
 	[OP_CONCAT] = shape_rule_concat,
 	[OP_SLICE] = shape_rule_slice,
+	[OP_SLICE_VIEW] = shape_rule_slice_view,
 	[OP_PAD_AXIS] = shape_rule_pad_axis,
 	[OP_RESHAPE] = shape_rule_reshape,
 	[OP_PERMUTE] = shape_rule_permute,
@@ -304,6 +304,10 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_MAX_POOL_GATHER] = shape_rule_max_pool_gather,
 	[OP_LABEL_WEIGHTS] = shape_rule_label_weights,
 	[OP_LABEL_SHARE] = shape_rule_label_share,
+	[OP_LION] = shape_rule_update,
+	[OP_ADAFACTOR] = shape_rule_update,
+	[OP_ADAFACTOR_VECTOR] = shape_rule_update,
+	[OP_ADAM_8BIT] = shape_rule_update,
 };
 
 /* The inputs exist and are shapes that the rules may compute with. */
@@ -337,7 +341,7 @@ enum tarn_status shape_infer(const struct graph *graph, enum op_kind kind, const
 	if (st)
 		return st;
 	call.stored = storage_type(graph, kind, attr, input, inputs);
-	st = need_storage(&call);
+	st = need_result(&call);
 	if (!st)
 		st = rules[kind](&call);
 	if (!st)

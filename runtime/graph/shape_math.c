@@ -1,4 +1,5 @@
 /* shape_math.c - shape rules of data in and out, element-wise ops, ops that move data, and updates. */
+#include "graph/blockwise.h"
 #include "graph/shape_rule.h"
 
 #include <inttypes.h>
@@ -137,6 +138,16 @@ enum tarn_status shape_rule_slice(const struct shape_call *call)
 	shape_set_like(&call->out[0], shape_in(call, 0));
 	call->out[0].dim[call->attr->axis] = length;
 	return TARN_OK;
+}
+
+enum tarn_status shape_rule_slice_view(const struct shape_call *call)
+{
+	enum tarn_status st = shape_rule_slice(call);
+	if (st || slice_kind(call->graph, call->input[0], call->attr) == OP_SLICE_VIEW)
+		return st;
+	return shape_fail(call, "elements %" PRIu32 " on of axis %" PRIu32 " do not lie together from a multiple of %u "
+				"bytes on; a slice copies them",
+			  call->attr->begin, call->attr->axis, (unsigned)TARN_ALIGNMENT);
 }
 
 enum tarn_status shape_rule_pad_axis(const struct shape_call *call)
@@ -284,15 +295,43 @@ static enum tarn_status need_update_attributes(const struct shape_call *call)
 	return TARN_OK;
 }
 
+/* Most states look like w; ADAFACTOR has a row and a column, ADAM_8BIT bytes. */
+static enum tarn_status need_update_state(const struct shape_call *call, uint32_t index)
+{
+	const struct tensor *w = shape_in(call, 0);
+	const uint64_t elements = tensor_elements(w);
+	uint64_t length = 0;
+	if (call->row == op_row(OP_ADAM_8BIT)) {
+		length = blockwise_bytes(elements);
+		enum tarn_status st = shape_need_dtype(call, index, DTYPE_U8);
+		if (st)
+			return st;
+	} else {
+		enum tarn_status st = shape_need_real(call, index, index + 1);
+		if (st)
+			return st;
+		if (call->row != op_row(OP_ADAFACTOR))
+			return shape_need_same(call, index, 0);
+		if (w->rank < 2)
+			return shape_fail_shape(call, 0, "input", "at least 2 dimensions");
+		length = index == 1 ? w->dim[0] : elements / w->dim[0];
+	}
+	if (length > UINT32_MAX)
+		return shape_fail(call, "a state of %" PRIu64 " is too long", length);
+	return shape_need_vectors(call, index, index + 1, (uint32_t)length);
+}
+
 /* w, state ..., g, scalars [, scale]: as many states as outputs beyond the first. */
 enum tarn_status shape_rule_update(const struct shape_call *call)
 {
 	uint32_t gradient = call->row->outputs, scalars = gradient + 1;
-	enum tarn_status st = shape_need_real(call, 0, scalars);
+	enum tarn_status st = shape_need_real(call, 0, 1);
 	if (st)
 		return st;
 	for (uint32_t i = 1; i < scalars; i++) {
-		st = shape_need_same(call, i, 0);
+		st = i < gradient ? need_update_state(call, i) : shape_need_real(call, i, i + 1);
+		if (!st && i == gradient)
+			st = shape_need_same(call, i, 0);
 		if (st)
 			return st;
 	}

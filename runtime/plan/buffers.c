@@ -21,10 +21,11 @@ static bool is_transient(const struct graph *graph, uint32_t tensor)
 	return !is_persistent(graph->tensor[graph->tensor[tensor].storage].role);
 }
 
-/* The instance of the tensor that lies at `offset`; NULL when there is none. */
+/* The instance whose tensor, or a view of it, lies at `offset`; NULL when there is none. */
 static struct plan_buffer *instance_at(struct finder *f, uint32_t tensor, uint64_t offset)
 {
 	uint32_t storage = f->program->graph.tensor[tensor].storage;
+	offset -= tensor_offset(&f->program->graph, tensor);
 	for (uint32_t b = f->newest[storage]; b != TENSOR_NONE; b = f->older[b])
 		if (f->out->buffer[b].offset == offset)
 			return &f->out->buffer[b];

@@ -24,12 +24,14 @@ static bool is_live_at(const struct plan_buffer *buffer, uint32_t step)
 	return buffer->first <= step && step < buffer->end;
 }
 
-static bool reads_place(const struct plan_explanation *e, uint32_t step, uint64_t offset)
+static bool reads_place(const struct plan_explanation *e, uint32_t step, const struct plan_buffer *place)
 {
 	const struct instruction *instruction = &e->program->instruction[step];
-	for (uint32_t k = 0; k < e->program->graph.op[instruction->op].inputs; k++)
-		if (e->program->operand_offset[instruction->first_operand + k] == offset)
+	for (uint32_t k = 0; k < e->program->graph.op[instruction->op].inputs; k++) {
+		uint64_t offset = e->program->operand_offset[instruction->first_operand + k];
+		if (offset >= place->offset && offset - place->offset < place->bytes)
 			return true;
+	}
 	return false;
 }
 
@@ -41,7 +43,7 @@ static uint32_t use_of(const struct plan_explanation *e, const struct plan_buffe
 		return USE_WORKSPACE;
 	if (buffer->first == step)
 		return USE_WRITTEN;
-	return reads_place(e, step, buffer->offset) ? USE_READ : USE_LATER;
+	return reads_place(e, step, buffer) ? USE_READ : USE_LATER;
 }
 
 /* Larger first; then the older, so that the order is one. */

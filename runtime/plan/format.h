@@ -1,8 +1,8 @@
 /*
  * format.h - the bytes of a plan file. Private to plan.c and plan_load.c.
  *
- *     plan_header                         768 bytes, at 0
- *     plan_section 0                      at 768
+ *     plan_header                         1664 bytes, at 0
+ *     plan_section 0                      at 1664
  *     plan_section 1                      at the next multiple of 64, the gap filled with zeros
  *     ...
  *     end of file                         at the end of the last section, its padding included
@@ -84,9 +84,9 @@ struct plan_header {
 	uint32_t strategy;                               /* 120  enum strategy of config.h */
 	uint32_t sections;                               /* 124  4 + 8 * programs */
 	struct section_entry section[PLAN_MAX_SECTIONS]; /* 128  unused entries are zero */
-	uint64_t host_bytes;                             /* 704 */
-	uint64_t copy_bandwidth;                         /* 712 */
-	uint8_t reserved[48];                            /* 720  zero */
+	uint64_t host_bytes;                             /* 1600 */
+	uint64_t copy_bandwidth;                         /* 1608 */
+	uint8_t reserved[48];                            /* 1616  zero */
 };
 
 /* struct program without its pointers. */
@@ -110,11 +110,12 @@ struct program_record {
 	uint32_t scalars;          /* 92  tensor id or TENSOR_NONE */
 	uint32_t graph_batch;      /* 96  graph.batch */
 	uint32_t proof_terms;      /* 100 */
-	uint32_t reserved[2];      /* 104 zero */
+	uint32_t shape;            /* 104 below PLAN_MAX_SHAPES */
+	uint32_t reserved;         /* 108 zero */
 };
 
 _Static_assert(sizeof(struct section_entry) == 16, "plan file layout");
-_Static_assert(sizeof(struct plan_header) == 768, "plan file layout");
+_Static_assert(sizeof(struct plan_header) == 1664, "plan file layout");
 _Static_assert(sizeof(struct program_record) == 112, "plan file layout");
 _Static_assert(sizeof(struct instruction) == 64, "plan file layout");
 _Static_assert(sizeof(struct persistent) == 32, "plan file layout");

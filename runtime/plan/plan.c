@@ -54,6 +54,7 @@ static struct program_record program_to_record(const struct program *program)
 		.time_bound_ns = program->time_bound_ns,
 		.peak_bound_bytes = program->peak_bound_bytes,
 		.kind = program->kind,
+		.shape = program->shape,
 		.batch = program->batch,
 		.tensors = graph->tensors,
 		.ops = graph->ops,
@@ -103,7 +104,8 @@ uint64_t plan_content_checksum(const struct plan *plan)
 	for (uint32_t p = 0; p < plan->programs; p++) {
 		const struct program *program = &plan->program[p];
 		const struct graph *graph = &program->graph;
-		const uint32_t counts[] = { program->kind,  program->batch,        graph->tensors,
+		const uint32_t kind = program->kind | program->shape << 8;
+		const uint32_t counts[] = { kind,           program->batch,        graph->tensors,
 					    graph->ops,     graph->operands,       graph->text_bytes,
 					    graph->scalars, program->instructions, program->operand_offsets };
 		hash_bytes(&state, counts, sizeof counts);
@@ -239,7 +241,7 @@ uint64_t plan_none_peak_bytes(const struct plan *plan)
 const struct program *plan_program(const struct plan *plan, enum program_kind kind)
 {
 	for (uint32_t p = 0; p < plan->programs; p++)
-		if (plan->program[p].kind == (uint32_t)kind)
+		if (plan->program[p].kind == (uint32_t)kind && !plan->program[p].shape)
 			return &plan->program[p];
 	return NULL;
 }

@@ -1,9 +1,12 @@
 /*
  * plan.h - the plan: instructions and offsets for every program of a run, as one flat file without pointers.
  *
- * A run has up to four programs that share one arena: a training step, the training step of the last partial batch,
- * evaluation, and evaluation of its last partial batch. Persistent tensors have one offset for all of them, below
- * `persistent_bytes`; transient operands lie above, each program in its own way.
+ * The programs of a run share one arena: a training step, the training step of the last partial batch, evaluation, and
+ * evaluation of its last partial batch. With several shapes in one run (data.shapes) there is a training step for each:
+ * number 0 is the largest, which the last partial batch and evaluation have too, and program 0 is always its training
+ * step. Persistent tensors have one offset for all programs, below `persistent_bytes`, and all but staging slots one
+ * shape; of a slot, as large as the largest shape needs, a program uses the first bytes. Transient operands lie above,
+ * each program in its own way. A snapshot knows nothing of shapes.
  *
  * Most instructions run an op. With offload, others copy transient tensors to a region of host memory and back, beside
  * the ops: a copy is started, and later waited for. Between a store and its wait the source may be read, not written;
@@ -26,12 +29,14 @@
 #include "plan/proof.h"
 
 #define PLAN_MAGIC "TARNPLAN"
-#define PLAN_VERSION 2u
-#define PLAN_MAX_PROGRAMS 4u
+#define PLAN_VERSION 3u
+/* Shapes of one run (data.shapes), and a program for each beside those of the last batch and of evaluation. */
+#define PLAN_MAX_SHAPES 8u
+#define PLAN_MAX_PROGRAMS (PLAN_MAX_SHAPES + 3u)
 /* Copies that may be in flight at the same time: what a driver keeps an event for (DRIVER_COPY_SLOTS). */
 #define PLAN_COPY_SLOTS 64u
 
-enum program_kind { PROGRAM_TRAIN, PROGRAM_TRAIN_LAST, PROGRAM_EVALUATE, PROGRAM_EVALUATE_LAST };
+enum program_kind { PROGRAM_TRAIN, PROGRAM_TRAIN_LAST, PROGRAM_EVALUATE, PROGRAM_EVALUATE_LAST, PROGRAM_KINDS };
 
 enum instruction_kind {
 	INSTRUCTION_RUN,        /* an op */
@@ -88,7 +93,7 @@ struct program {
 	struct proof_term *proof; /* ops are the graph's */
 	uint32_t proof_terms;
 	uint32_t recomputed_ops;
-	uint32_t reserved;
+	uint32_t shape; /* of the samples: 0 the largest; below PLAN_MAX_SHAPES, other than 0 only for PROGRAM_TRAIN */
 };
 
 struct plan {
@@ -134,7 +139,7 @@ void plan_close(struct plan *plan);
 /* Maximum over programs. */
 uint64_t plan_peak_bytes(const struct plan *plan);
 uint64_t plan_none_peak_bytes(const struct plan *plan);
-/* Program by kind; NULL when the plan has none. */
+/* Program by kind, for the largest shape; NULL when the plan has none. */
 const struct program *plan_program(const struct plan *plan, enum program_kind kind);
 uint64_t plan_parameter_count(const struct plan *plan);
 /* Bytes that the copies of one kind (STORE or FETCH) move in a run of the program. */

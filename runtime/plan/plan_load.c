@@ -205,9 +205,12 @@ static enum tarn_status take_driver(const struct plan_header *header, const uint
 static enum tarn_status take_program(const struct plan_header *header, const uint8_t *data, uint32_t index,
 				     const struct program_record *record, struct program *program)
 {
-	if (record->kind >= PLAN_MAX_PROGRAMS)
+	if (record->kind >= PROGRAM_KINDS)
 		return BAD("program %u is of unknown kind %u", index, record->kind);
-	if (!all_zero(record->reserved, sizeof record->reserved))
+	if (record->shape >= PLAN_MAX_SHAPES || (record->shape && record->kind != PROGRAM_TRAIN))
+		return BAD("program %u, %s, is for shape %u; a plan has shapes 0 to %u, and all but 0 only to train",
+			   index, program_name(record->kind), record->shape, PLAN_MAX_SHAPES - 1);
+	if (record->reserved)
 		return BAD("reserved bytes of program %u are not zero", index);
 	struct graph *graph = &program->graph;
 	/* The arrays are read-only memory; struct graph has no const for the sake of graphs under construction. */
@@ -243,6 +246,7 @@ static enum tarn_status take_program(const struct plan_header *header, const uin
 	graph->scalars = record->scalars;
 	graph->batch = record->graph_batch;
 	program->kind = record->kind;
+	program->shape = record->shape;
 	program->batch = record->batch;
 	program->instructions = record->instructions;
 	program->operand_offsets = record->operand_offsets;
@@ -267,12 +271,11 @@ static enum tarn_status check_tensor(const struct graph *graph, uint32_t t)
 		return BAD("tensor %u: storage %u of %u tensors", t, tensor->storage, graph->tensors);
 	if (tensor->producer != OP_NONE && tensor->producer >= graph->ops)
 		return BAD("tensor %u: producer %u of %u ops", t, tensor->producer, graph->ops);
-	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK ||
-	    tensor->init > INIT_UNIFORM)
+	if (tensor->dtype >= DTYPES || tensor->role >= ROLES || tensor->rank > OP_MAX_RANK || tensor->init >= INITS)
 		return BAD("tensor %u: dtype %u, role %u, rank %u, init %u; this build knows dtypes below %u, roles "
-			   "below %u, ranks up to %u, inits up to %u",
+			   "below %u, ranks up to %u, inits below %u",
 			   t, tensor->dtype, tensor->role, tensor->rank, tensor->init, (unsigned)DTYPES,
-			   (unsigned)ROLES, (unsigned)OP_MAX_RANK, (unsigned)INIT_UNIFORM);
+			   (unsigned)ROLES, (unsigned)OP_MAX_RANK, (unsigned)INITS);
 	/* Written so that NaN is refused too. */
 	if (!(tensor->init_bound >= 0.0f) || !all_zero(tensor->reserved, sizeof tensor->reserved))
 		return BAD("tensor %u: initial bound or reserved bytes are not valid", t);
@@ -470,11 +473,14 @@ static enum tarn_status take_plan(const uint8_t *data, struct plan *plan)
 static enum tarn_status check_plan(const struct plan *plan)
 {
 	enum tarn_status st = TARN_OK;
-	uint32_t seen = 0;
+	uint64_t seen = 0;
+	_Static_assert(PROGRAM_KINDS * PLAN_MAX_SHAPES <= 64, "a bit for each kind and shape");
 	for (uint32_t p = 0; !st && p < plan->programs; p++) {
-		if (seen & 1u << plan->program[p].kind)
-			return BAD("two programs of kind %s", program_name(plan->program[p].kind));
-		seen |= 1u << plan->program[p].kind;
+		uint64_t bit = UINT64_C(1) << (plan->program[p].kind * PLAN_MAX_SHAPES + plan->program[p].shape);
+		if (seen & bit)
+			return BAD("two programs of kind %s for shape %u", program_name(plan->program[p].kind),
+				   plan->program[p].shape);
+		seen |= bit;
 		st = check_program(plan, &plan->program[p]);
 	}
 	if (!st)

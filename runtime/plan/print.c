@@ -86,8 +86,11 @@ static void print_program(const struct program *program, FILE *out)
 {
 	char peak[BYTES_TEXT], height[BYTES_TEXT], none[BYTES_TEXT];
 	double overhead = program->base_time_ns ? (double)program->time_ns / (double)program->base_time_ns - 1.0 : 0.0;
-	fprintf(out, "\nprogram %s: batch %u, %u instructions, %u recomputed (*), +%.1f %% time\n",
-		program_name(program->kind), program->batch, program->instructions, program->recomputed_ops,
+	char shape[32] = "";
+	if (program->shape)
+		snprintf(shape, sizeof shape, " (shape %u)", program->shape);
+	fprintf(out, "\nprogram %s%s: batch %u, %u instructions, %u recomputed (*), +%.1f %% time\n",
+		program_name(program->kind), shape, program->batch, program->instructions, program->recomputed_ops,
 		100.0 * overhead);
 	fprintf(out, "  peak %s, height %s, peak without recomputing %s\n",
 		bytes_format(program->peak_bytes, peak, sizeof peak),

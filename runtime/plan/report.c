@@ -45,6 +45,10 @@ void plan_report_fill(const struct plan *plan, struct plan_report *report)
 	report->none_transient_peak_bytes = report->none_peak_bytes - plan->persistent_bytes;
 	report->min_budget_bytes = plan->min_budget_bytes;
 	report->parameter_count = plan_parameter_count(plan);
+	report->state_bytes = 0;
+	for (uint32_t t = 0; t < train->graph.tensors; t++)
+		if (train->graph.tensor[t].role == ROLE_OPTIMIZER_STATE && train->graph.tensor[t].producer == OP_NONE)
+			report->state_bytes += train->graph.tensor[t].bytes;
 	report->recomputed_ops = train->recomputed_ops;
 	report->time_bound_ns = train->time_bound_ns;
 	report->peak_bound_bytes = 0;

@@ -12,6 +12,7 @@ struct plan_report {
 	uint64_t transient_peak_bytes, none_transient_peak_bytes; /* activations, gradients, workspaces only */
 	uint64_t min_budget_bytes;
 	uint64_t parameter_count;
+	uint64_t state_bytes;                 /* of optimizer state, without padding */
 	uint32_t recomputed_ops;              /* extra runs in a training step */
 	uint64_t stored_bytes, fetched_bytes; /* that a training step moves to the host region and back */
 	double overhead;                      /* extra compute time / compute time of a training step, as estimated */

@@ -89,7 +89,8 @@ static void assemble_run(const struct plan *plan, const struct graph_problem *pr
 			uint32_t instance = expansion->operand_instance[expansion->first_operand[step] + place];
 			offset = plan->persistent_bytes + result->offset[expansion->instance[instance].buffer];
 		}
-		program->operand_offset[program->operand_offsets++] = offset;
+		program->operand_offset[program->operand_offsets++] =
+			offset + tensor_offset(graph, graph->operand[operand]);
 	}
 	uint32_t workspace = expansion->workspace_buffer[step];
 	if (workspace != UINT32_MAX) {

@@ -78,10 +78,16 @@ static uint32_t keep_crowded(const struct cuts *k, double *live, uint32_t *path,
 	return count || !crowded ? count : length;
 }
 
-static void choose_cuts(struct cuts *k, uint32_t most_cuts, const uint32_t *path, uint32_t length)
+static void choose_cuts(struct cuts *k, const struct cuts_request *request, const uint32_t *path, uint32_t length)
 {
+	if (request->place && length) {
+		k->cut[0] = path[(uint64_t)request->place * length / CUT_PLACES];
+		k->cuts = 1;
+		return;
+	}
 	uint32_t most = MOST_COLUMNS / (2 * k->d->needed_ops + 1);
-	most = most < most_cuts ? most : most_cuts;
+	most = most < request->most_cuts ? most : request->most_cuts;
+	most = most < MOST_CUTS ? most : MOST_CUTS;
 	k->cuts = length < most ? length : most;
 	for (uint32_t i = 0; i < k->cuts; i++)
 		k->cut[i] = path[(uint64_t)(i + 1) * length / k->cuts - 1];
@@ -217,7 +223,7 @@ static void add_cut(struct cuts *k, uint32_t j)
 					-(double)smallest_output(p, other) * scale);
 }
 
-static enum tarn_status build_cuts(struct cuts *k, uint32_t most_cuts, struct host_arena *arena)
+static enum tarn_status build_cuts(struct cuts *k, const struct cuts_request *request, struct host_arena *arena)
 {
 	const struct dependence *d = k->d;
 	uint32_t ops = d->problem->ops;
@@ -230,7 +236,7 @@ static enum tarn_status build_cuts(struct cuts *k, uint32_t most_cuts, struct ho
 		return TARN_ENOMEM;
 	count = longest_path(d, length, before, path);
 	count = keep_crowded(k, live, path, count);
-	choose_cuts(k, most_cuts, path, count);
+	choose_cuts(k, request, path, count);
 	find_reached(k);
 	size_t room = ((size_t)k->cuts + 1) * ops + 1;
 	k->resident = HOST_ARRAY(arena, room, uint32_t);
@@ -285,10 +291,9 @@ static enum tarn_status write_proof(const struct cuts *k, double *y, struct host
 enum tarn_status bound_cuts(const struct cuts_request *request, struct host_arena *arena, double *bound)
 {
 	struct cuts k = { .d = request->dependence, .limit = request->limit };
-	uint32_t most = request->most_cuts < MOST_CUTS ? request->most_cuts : MOST_CUTS;
 	double *y = NULL, proved = *bound;
 	linear_program_init(&k.lp, arena);
-	enum tarn_status st = build_cuts(&k, most, arena);
+	enum tarn_status st = build_cuts(&k, request, arena);
 	if (st || !k.cuts)
 		return st;
 	if (request->proof && !(y = HOST_ARRAY(arena, (size_t)k.lp.rows + 1, double)))

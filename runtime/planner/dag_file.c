@@ -31,11 +31,12 @@ struct loader {
 	struct dag *dag;
 	struct entry *entry;
 	uint32_t entries;
-	uint32_t *slot;  /* open addressing: 1 + index of an entry, or 0 */
-	uint32_t slots;  /* a power of two */
-	double *time;    /* [ops] as in the file */
-	uint8_t *target; /* [ops] */
-	uint8_t *read;   /* [nodes that are no sources] */
+	uint32_t *slot;   /* open addressing: 1 + index of an entry, or 0 */
+	uint32_t slots;   /* a power of two */
+	double *time;     /* [ops] as in the file */
+	uint8_t *target;  /* [ops] */
+	uint8_t *read;    /* [nodes that are no sources] */
+	uint32_t *listed; /* [nodes]: 1 + the last entry whose inputs name it */
 };
 
 static uint32_t *find_slot(const struct loader *k, const char *id)
@@ -113,6 +114,25 @@ static enum tarn_status number_node(struct loader *k, const struct yaml_node *no
 	return TARN_OK;
 }
 
+/* A key that nobody reads is most likely a misspelt one, and then the problem another. */
+static enum tarn_status check_keys(const struct yaml_node *node)
+{
+	static const char *const known[] = { "id",     "kind",  "time", "bytes", "workspace",
+					     "inputs", "phase", "once", "after", "with" };
+	char shown[YAML_SHOWN];
+	for (const struct yaml_node *child = node->first; child; child = child->next) {
+		bool found = false;
+		for (size_t i = 0; !found && i < sizeof known / sizeof *known; i++)
+			found = !strcmp(child->key, known[i]);
+		if (!found)
+			return yaml_fail_key(child,
+					     "unknown key \"%s\"; a node has id, kind, time, bytes, workspace, inputs, "
+					     "phase, once, after and with",
+					     yaml_shown(child->key, shown, sizeof shown));
+	}
+	return TARN_OK;
+}
+
 /* Names and kinds; ops get their numbers. */
 static enum tarn_status read_names(struct loader *k, const struct yaml_node *nodes, struct counts *counts)
 {
@@ -126,6 +146,8 @@ static enum tarn_status read_names(struct loader *k, const struct yaml_node *nod
 			st = require(node, "kind", YAML_SCALAR, &kind);
 		if (!st)
 			st = yaml_read_choice(kind, kinds, 2, &is_op);
+		if (!st)
+			st = check_keys(node);
 		if (st)
 			return st;
 		if (has_white_space(id->text))
@@ -161,13 +183,13 @@ static enum tarn_status read_inputs(struct loader *k, uint32_t index)
 		if (!slot || slot - 1 >= index)
 			return yaml_fail(input, "input \"%s\" is not an earlier node",
 					 yaml_shown(input->text, shown, sizeof shown));
+		if (k->listed[slot - 1] == index + 1)
+			return yaml_fail(input, "input \"%s\" is listed twice",
+					 yaml_shown(input->text, shown, sizeof shown));
+		k->listed[slot - 1] = index + 1;
 		if (k->entry[slot - 1].op == NOT_AN_OP)
 			continue;
 		uint32_t place = k->entry[slot - 1].place;
-		for (uint32_t i = op->first_input; i < p->operands; i++)
-			if (p->operand[i] == place)
-				return yaml_fail(input, "input \"%s\" is listed twice",
-						 yaml_shown(input->text, shown, sizeof shown));
 		p->operand[p->operands++] = place;
 		k->read[place] = 1;
 		op->inputs++;
@@ -360,7 +382,8 @@ enum tarn_status dag_load(const char *path, struct host_arena *arena, struct dag
 		k.slots *= 2;
 	k.entry = HOST_ARRAY(arena, (size_t)nodes->children + 1, struct entry);
 	k.slot = HOST_ARRAY(arena, k.slots, uint32_t);
-	if (!k.entry || !k.slot)
+	k.listed = HOST_ARRAY(arena, (size_t)nodes->children + 1, uint32_t);
+	if (!k.entry || !k.slot || !k.listed)
 		return TARN_ENOMEM;
 	st = read_names(&k, nodes, &counts);
 	if (!st)

@@ -2,8 +2,8 @@
  * dag_file.h - an abstract training step as JSON -> the planner's problem; a schedule as text.
  *
  * The file is a map with `nodes` and `targets`. A node has `id`, `kind` (`source` or `op`), `time` (a number >= 0),
- * `bytes`, optionally `workspace`, `inputs` (ids of earlier nodes) and `phase` (`fwd`, `bwd`; a hint). Other keys are
- * ignored. Sources are always resident: they are no values of the problem, their bytes are counted apart.
+ * `bytes`, optionally `workspace`, `inputs` (ids of earlier nodes) and `phase` (`fwd`, `bwd`; a hint); no input
+ * is listed twice. Sources are always resident: they are no values of the problem, their bytes are counted apart.
  *
  * Three more keys of an op say what a network needs beyond that; whoever ignores them reads an easier problem:
  *   - `once: true`: it runs once (an effect; the samples it takes in cannot be had again);

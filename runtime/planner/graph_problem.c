@@ -64,12 +64,18 @@ static uint32_t list_value(struct problem *problem, uint32_t first, uint32_t *co
 	return (*count)++;
 }
 
+static bool shows_all(const struct graph *graph, uint32_t tensor)
+{
+	return graph->tensor[tensor].bytes == graph->tensor[graph->tensor[tensor].storage].bytes;
+}
+
 static void list_operands(const struct graph *graph, struct graph_problem *out, uint32_t number)
 {
 	struct problem *problem = &out->problem;
 	struct problem_op *target = &problem->op[number];
 	uint32_t op = out->graph_op[number];
 	const struct op *source = &graph->op[op];
+	uint32_t shown_in_part = 0; /* places that no output may take over */
 	target->first_input = problem->operands;
 	for (uint32_t k = 0; k < source->inputs; k++) {
 		uint32_t value = out->value_of[op_inputs(graph, op)[k]];
@@ -79,7 +85,10 @@ static void list_operands(const struct graph *graph, struct graph_problem *out, 
 		out->operand[source->first_operand + k] = place;
 		if (k < 8 && op_row(source->kind)->in_place & (1u << k) && place < 32)
 			target->in_place |= 1u << place;
+		if (place < 32 && !shows_all(graph, op_inputs(graph, op)[k]))
+			shown_in_part |= 1u << place;
 	}
+	target->in_place &= ~shown_in_part;
 	target->first_output = problem->operands;
 	for (uint32_t k = 0; k < source->outputs; k++) {
 		uint32_t t = op_outputs(graph, op)[k];
@@ -90,8 +99,39 @@ static void list_operands(const struct graph *graph, struct graph_problem *out, 
 	}
 }
 
+/* A new version of something persistent, which some ops may read (op_reads_version). */
+static bool is_version(const struct graph *graph, uint32_t t)
+{
+	return graph->tensor[t].producer != OP_NONE && is_persistent(graph->tensor[t].role);
+}
+
+static enum tarn_status add_after(struct problem *problem, struct problem_op *op, uint32_t before,
+				  struct host_arena *arena, size_t *capacity)
+{
+	problem->after = host_arena_grow(arena, problem->after, capacity, problem->afters + 1u, sizeof *problem->after);
+	if (!problem->after)
+		return TARN_ENOMEM;
+	problem->after[problem->afters++] = before;
+	op->afters++;
+	return TARN_OK;
+}
+
+/* An op that reads new versions comes after the effects that write them. */
+static enum tarn_status list_versions(const struct graph *graph, struct problem *problem, const uint32_t *number_of,
+				      uint32_t op, struct host_arena *arena, size_t *capacity)
+{
+	enum tarn_status st = TARN_OK;
+	for (uint32_t k = 0; k < graph->op[op].inputs && !st; k++) {
+		uint32_t t = op_inputs(graph, op)[k];
+		if (is_version(graph, t))
+			st = add_after(problem, &problem->op[number_of[op]], number_of[graph->tensor[t].producer],
+				       arena, capacity);
+	}
+	return st;
+}
+
 /*
- * An effect that writes a version of persistent tensor p comes after every other op that reads p. `reader_first` and
+ * An effect that writes a version of persistent tensor p comes after every other op that reads p. `first` and
  * `reader` list the readers of each tensor's storage.
  */
 static enum tarn_status list_afters(const struct graph *graph, struct graph_problem *out, struct host_arena *arena)
@@ -99,14 +139,20 @@ static enum tarn_status list_afters(const struct graph *graph, struct graph_prob
 	struct problem *problem = &out->problem;
 	uint32_t *first = HOST_ARRAY(arena, graph->tensors + 2u, uint32_t);
 	uint32_t *reader = HOST_ARRAY(arena, graph->operands + 1u, uint32_t);
+	uint32_t *number_of = HOST_ARRAY(arena, graph->ops + 1u, uint32_t);
 	size_t capacity = 0;
-	if (!first || !reader)
+	enum tarn_status st = TARN_OK;
+	if (!first || !reader || !number_of)
 		return TARN_ENOMEM;
+	for (uint32_t number = 0; number < problem->ops; number++)
+		number_of[out->graph_op[number]] = number;
 	for (uint32_t pass = 0; pass < 2; pass++) { /* count, then fill: buckets by storage */
 		for (uint32_t number = 0; number < problem->ops; number++) {
 			uint32_t op = out->graph_op[number];
 			for (uint32_t k = 0; k < graph->op[op].inputs; k++) {
 				uint32_t root = graph->tensor[op_inputs(graph, op)[k]].storage;
+				if (is_version(graph, op_inputs(graph, op)[k]))
+					continue;
 				if (pass == 0)
 					first[root + 2]++;
 				else
@@ -124,17 +170,14 @@ static enum tarn_status list_afters(const struct graph *graph, struct graph_prob
 			uint32_t t = op_outputs(graph, op)[k], root = graph->tensor[t].storage;
 			if (root == t || !is_persistent(graph->tensor[root].role))
 				continue;
-			for (uint32_t r = first[root]; r < first[root + 1]; r++) {
-				if (reader[r] == number)
-					continue;
-				problem->after = host_arena_grow(arena, problem->after, &capacity, problem->afters + 1u,
-								 sizeof *problem->after);
-				if (!problem->after)
-					return TARN_ENOMEM;
-				problem->after[problem->afters++] = reader[r];
-				target->afters++;
-			}
+			for (uint32_t r = first[root]; r < first[root + 1] && !st; r++)
+				if (reader[r] != number)
+					st = add_after(problem, target, reader[r], arena, &capacity);
 		}
+		if (!st)
+			st = list_versions(graph, problem, number_of, op, arena, &capacity);
+		if (st)
+			return st;
 	}
 	return TARN_OK;
 }

@@ -337,7 +337,7 @@ static enum tarn_status packer_init(struct packer *k, const struct pack_buffer *
 				    const struct pack_options *options, struct host_arena *scratch)
 {
 	*k = (struct packer){ .options = options, .scratch = scratch, .height = INT64_MAX };
-	enum tarn_status st = pack_problem_init(&k->problem, buffer, n, scratch);
+	enum tarn_status st = pack_problem_init(&k->problem, buffer, n, options->name, scratch);
 	if (st)
 		return st;
 	k->offset = HOST_ARRAY(scratch, k->problem.items, int64_t);
@@ -386,6 +386,7 @@ static void packer_report(const struct packer *k, const struct pack_buffer *buff
 static enum tarn_status check_pins(const struct packer *k)
 {
 	const struct pack_problem *p = &k->problem;
+	char one[PACK_NAME], other[PACK_NAME];
 	if (!p->pinned)
 		return TARN_OK;
 	for (uint32_t i = 0; i < p->items; i++)
@@ -394,8 +395,9 @@ static enum tarn_status check_pins(const struct packer *k)
 			if (a->pin == PACK_UNPINNED || b->pin == PACK_UNPINNED || b->upper <= a->lower ||
 			    a->pin >= b->pin + b->size || b->pin >= a->pin + a->size)
 				continue;
-			return tarn_fail(TARN_EINVAL, "buffers %u and %u are pinned to the same bytes while both live",
-					 p->original[j], p->original[i]);
+			return tarn_fail(TARN_EINVAL, "buffers %s and %s are pinned to the same bytes while both live",
+					 pack_name(k->options->name, p->original[j], one),
+					 pack_name(k->options->name, p->original[i], other));
 		}
 	return TARN_OK;
 }

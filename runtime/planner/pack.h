@@ -32,6 +32,7 @@ struct pack_options {
 	uint64_t effort;   /* how much work: see pack_solve */
 	bool (*stop)(void *context); /* NULL, or asked now and then: true ends the search with what there is */
 	void *context;
+	const char *const *name; /* NULL, or [n]: what messages call the buffers instead of by their numbers */
 };
 
 enum pack_outcome {

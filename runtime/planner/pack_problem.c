@@ -2,6 +2,7 @@
 #include "planner/pack_problem.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,27 +59,39 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* Sums, alignments and pins stay far from the end of int64_t, so that no later sum overflows. */
-static enum tarn_status check_buffers(const struct pack_buffer *buffer, uint32_t n)
+const char *pack_name(const char *const *name, uint32_t i, char text[PACK_NAME])
 {
+	if (name)
+		snprintf(text, PACK_NAME, "%.*s", (int)PACK_NAME - 1, name[i]);
+	else
+		snprintf(text, PACK_NAME, "%" PRIu32, i);
+	return text;
+}
+
+/* Sums, alignments and pins stay far from the end of int64_t, so that no later sum overflows. */
+static enum tarn_status check_buffers(const struct pack_buffer *buffer, uint32_t n, const char *const *name)
+{
+	char text[PACK_NAME];
 	uint64_t sum = 0, limit = INT64_MAX / 16;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct pack_buffer *b = &buffer[i];
 		if (b->first >= b->last)
 			return tarn_fail(TARN_EINVAL,
-					 "buffer %u: its life [%" PRIu64 ", %" PRIu64
+					 "buffer %s: its life [%" PRIu64 ", %" PRIu64
 					 ") is empty; the end must lie after the start",
-					 i, b->first, b->last);
+					 pack_name(name, i, text), b->first, b->last);
 		if (b->align > limit / 4 || (b->pinned != PACK_ANYWHERE && b->pinned > limit / 4))
-			return tarn_fail(TARN_EINVAL, "buffer %u: alignment or offset is above 2^57 bytes", i);
+			return tarn_fail(TARN_EINVAL, "buffer %s: alignment or offset is above 2^57 bytes",
+					 pack_name(name, i, text));
 		if (b->align > 1 && b->pinned != PACK_ANYWHERE && b->pinned % b->align)
 			return tarn_fail(TARN_EINVAL,
-					 "buffer %u: pinned at %" PRIu64
+					 "buffer %s: pinned at %" PRIu64
 					 ", which is no multiple of its alignment %" PRIu64,
-					 i, b->pinned, b->align);
+					 pack_name(name, i, text), b->pinned, b->align);
 		uint64_t room = b->bytes + (b->align > 1 ? b->align : 0);
 		if (b->bytes > limit || room > limit - sum)
-			return tarn_fail(TARN_EINVAL, "buffer %u: the sizes add up to more than 2^59 bytes", i);
+			return tarn_fail(TARN_EINVAL, "buffer %s: the sizes add up to more than 2^59 bytes",
+					 pack_name(name, i, text));
 		sum += room;
 	}
 	return TARN_OK;
@@ -168,10 +181,10 @@ static uint32_t fill_items(struct pack_problem *p, const struct pack_buffer *buf
 }
 
 enum tarn_status pack_problem_init(struct pack_problem *p, const struct pack_buffer *buffer, uint32_t n,
-				   struct host_arena *arena)
+				   const char *const *name, struct host_arena *arena)
 {
 	*p = (struct pack_problem){ 0 };
-	enum tarn_status st = check_buffers(buffer, n);
+	enum tarn_status st = check_buffers(buffer, n, name);
 	if (st)
 		return st;
 	p->unit = unit_of(buffer, n);

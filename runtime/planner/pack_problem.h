@@ -31,9 +31,13 @@ struct pack_problem {
 	uint32_t fullest; /* the first section that has it */
 };
 
-/* Buffers of no bytes are left out. TARN_EINVAL names a bad buffer. */
+/* Buffers of no bytes are left out. TARN_EINVAL names a bad buffer; `name`: pack_options. */
 enum tarn_status pack_problem_init(struct pack_problem *problem, const struct pack_buffer *buffer, uint32_t n,
-				   struct host_arena *arena);
+				   const char *const *name, struct host_arena *arena);
+
+/* What a message calls buffer i. */
+#define PACK_NAME 80u
+const char *pack_name(const char *const *name, uint32_t i, char text[PACK_NAME]);
 
 /* What makes an item one to place early. */
 enum pack_measure { PACK_BY_SIZE, PACK_BY_LIFE, PACK_BY_AREA, PACK_MEASURES };

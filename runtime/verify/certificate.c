@@ -18,12 +18,23 @@ uint64_t needs_output_bytes(const struct needs *n, uint32_t op, uint32_t k)
 	return n->subject->version[t] ? 0 : bytes_align(n->graph->tensor[t].bytes);
 }
 
+/* Is the root of input k read in part? Then nothing may be written over it. */
+static bool is_read_in_part(const struct needs *n, uint32_t op, uint32_t k)
+{
+	const uint32_t *input = op_inputs(n->graph, op);
+	for (uint32_t j = 0; j < n->graph->op[op].inputs; j++)
+		if (n->subject->root[input[j]] == n->subject->root[input[k]] && !shows_all(n->subject, input[j]))
+			return true;
+	return false;
+}
+
 bool needs_in_place(const struct needs *n, uint32_t op, bool same_size)
 {
 	const struct op *o = &n->graph->op[op];
 	for (uint32_t k = 0; k < o->inputs && k < 8; k++) {
 		uint64_t bytes = bytes_align(n->graph->tensor[op_inputs(n->graph, op)[k]].bytes);
 		if (op_row(o->kind)->in_place >> k & 1 && needs_producer(n, op, k) != OP_NONE && o->outputs &&
+		    !is_read_in_part(n, op, k) &&
 		    (!same_size || bytes == needs_output_bytes(n, op, 0)))
 			return true;
 	}
@@ -139,7 +150,7 @@ static uint64_t step_bytes(const struct needs *n, uint32_t op)
 		for (uint32_t j = 0; j < k && !again; j++)
 			again = n->subject->root[input[j]] == n->subject->root[input[k]];
 		if (!again && needs_producer(n, op, k) != OP_NONE)
-			bytes += bytes_align(n->graph->tensor[input[k]].bytes);
+			bytes += bytes_align(n->graph->tensor[n->subject->root[input[k]]].bytes);
 	}
 	for (uint32_t k = needs_in_place(n, op, true); k < o->outputs; k++)
 		bytes += needs_output_bytes(n, op, k);

@@ -1,8 +1,8 @@
 /*
  * home.c - the persistent table, and each program's persistent tensors in it.
  *
- * Programs are tied to the table by name. Only a staging slot may be used in part: the last batch is smaller and fills
- * a prefix of it.
+ * Programs are tied to the table by name. Only a staging slot may be used in part: the last batch is smaller, and so
+ * are the samples of a program for a smaller shape; both fill a prefix of it.
  */
 #include "verify/replay.h"
 
@@ -90,13 +90,15 @@ enum tarn_status verify_table(const struct plan *plan, struct host_arena *scratc
 	return TARN_OK;
 }
 
-/* The last batch is shorter: the first dimension of a staging slot may differ. */
-static bool same_shape(const struct tensor *a, const struct tensor *b)
+/* The last batch is shorter: the first dimension of a staging slot may differ. With `smaller`, the others may be less.
+ */
+static bool same_shape(const struct tensor *a, const struct tensor *b, bool smaller)
 {
 	if (a->rank != b->rank || a->rank > OP_MAX_RANK)
 		return false;
-	for (uint32_t i = a->role == ROLE_STAGING; i < a->rank; i++)
-		if (a->dim[i] != b->dim[i])
+	bool staging = a->role == ROLE_STAGING;
+	for (uint32_t i = staging; i < a->rank; i++)
+		if (a->dim[i] > b->dim[i] || (a->dim[i] < b->dim[i] && !(staging && smaller)))
 			return false;
 	return true;
 }
@@ -115,7 +117,7 @@ static enum tarn_status match(const struct subject *subject, uint32_t t, uint32_
 				     tensor_name(graph, t), tensor->bytes, p->bytes);
 	const struct tensor *first = &subject->plan->program[0].graph.tensor[p->tensor];
 	char shape[SHAPE_TEXT], other[SHAPE_TEXT];
-	if (!same_shape(tensor, first))
+	if (!same_shape(tensor, first, subject->program->shape))
 		return verify_refuse(subject, "%s is %s, program %s has it as %s", tensor_name(graph, t),
 				     shape_format(tensor->dim, tensor->rank, shape, sizeof shape),
 				     program_name(subject->plan->program[0].kind),

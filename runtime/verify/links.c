@@ -8,24 +8,39 @@
 
 #include <inttypes.h>
 
-static enum tarn_status link_input(const struct subject *subject, uint32_t op, uint32_t t, const bool *made)
+static enum tarn_status link_input(const struct subject *subject, uint32_t op, uint32_t k, const bool *made)
 {
 	const struct graph *graph = &subject->program->graph;
+	uint32_t t = op_inputs(graph, op)[k];
 	if (t >= graph->tensors)
 		return verify_refuse(subject, "op %u (%s) reads tensor %u of %u", op, op_name(graph, op), t,
 				     graph->tensors);
 	if (!made[t])
 		return verify_refuse(subject, "op %u (%s) reads %s, which no op before it makes", op,
 				     op_name(graph, op), tensor_name(graph, t));
-	if (subject->version[subject->root[t]])
-		return verify_refuse(subject,
-				     "op %u (%s) reads %s; a new version is never read in the step that makes it", op,
-				     op_name(graph, op), tensor_name(graph, t));
+	if (subject->version[subject->root[t]] && !op_reads_version(graph->op[op].kind, k))
+		return verify_refuse(
+			subject,
+			"op %u (%s) reads %s; in the step that makes a new version only an average may read it", op,
+			op_name(graph, op), tensor_name(graph, t));
 	/* The loader may fill the slot again as soon as the step has taken the batch out of it. */
 	if (graph->tensor[subject->root[t]].role == ROLE_STAGING && graph->op[op].kind != OP_INPUT)
 		return verify_refuse(subject, "op %u (%s) reads the staging slot %s; only an input op may", op,
 				     op_name(graph, op), tensor_name(graph, t));
 	return TARN_OK;
+}
+
+/* The part of `in` that a SLICE_VIEW shows: `bytes` of it from `*from` on; false when it is none. */
+static bool find_slice(const struct tensor *in, const struct op_attr *slice, uint64_t bytes, uint64_t *from)
+{
+	if (slice->axis >= in->rank || !in->dim[slice->axis])
+		return false;
+	for (uint32_t i = 0; i < slice->axis; i++)
+		if (in->dim[i] != 1)
+			return false;
+	uint64_t line = in->bytes / in->dim[slice->axis], length = slice->extent[0];
+	*from = line * slice->begin;
+	return slice->begin + length <= in->dim[slice->axis] && bytes == line * length && *from % TARN_ALIGNMENT == 0;
 }
 
 /* Output k of `op`, which shares memory with the input `source` (view or version). */
@@ -34,13 +49,17 @@ static enum tarn_status link_shared(struct subject *subject, uint32_t op, uint32
 	const struct graph *graph = &subject->program->graph;
 	const struct tensor *out = &graph->tensor[t], *in = &graph->tensor[source];
 	uint32_t root = subject->root[source];
-	if (out->bytes != in->bytes || out->storage != graph->tensor[root].storage)
+	uint64_t from = 0;
+	bool whole = graph->op[op].kind != OP_SLICE_VIEW;
+	bool fits = whole ? out->bytes == in->bytes : find_slice(in, &graph->op[op].attr, out->bytes, &from);
+	if (!fits || out->storage != graph->tensor[root].storage)
 		return verify_refuse(
 			subject,
 			"op %u (%s): %s (%" PRIu64 " bytes) does not lie in the storage of %s (%" PRIu64 " bytes)", op,
 			op_name(graph, op), tensor_name(graph, t), out->bytes, tensor_name(graph, source), in->bytes);
 	if (view) {
 		subject->root[t] = root;
+		subject->shift[t] = subject->shift[source] + from;
 		return TARN_OK;
 	}
 	if (graph->tensor[root].producer != OP_NONE)
@@ -94,7 +113,7 @@ static enum tarn_status link_op(struct subject *subject, uint32_t op, bool *made
 		return verify_refuse(subject, "op %u has a kind, operands or a name that do not exist", op);
 	enum tarn_status st = TARN_OK;
 	for (uint32_t k = 0; !st && k < o->inputs; k++)
-		st = link_input(subject, op, op_inputs(graph, op)[k], made);
+		st = link_input(subject, op, k, made);
 	for (uint32_t k = 0; !st && k < o->outputs; k++)
 		st = link_output(subject, op, k, made, writer);
 	return st;
@@ -120,8 +139,9 @@ enum tarn_status verify_links(struct subject *subject, struct host_arena *scratc
 	bool *made = HOST_ARRAY(scratch, graph->tensors, bool);
 	uint32_t *writer = HOST_ARRAY(scratch, graph->tensors, uint32_t);
 	subject->root = HOST_ARRAY(scratch, graph->tensors, uint32_t);
+	subject->shift = HOST_ARRAY(scratch, graph->tensors, uint64_t);
 	subject->version = HOST_ARRAY(scratch, graph->tensors, bool);
-	if (!made || !writer || !subject->root || !subject->version)
+	if (!made || !writer || !subject->root || !subject->shift || !subject->version)
 		return TARN_ENOMEM;
 	if (graph->tensors && (!graph->text_bytes || graph->text[graph->text_bytes - 1]))
 		return verify_refuse(subject, "the names do not end with a zero");

@@ -2,8 +2,8 @@
  * replay.c - one program, instruction by instruction, on a map of the arena.
  *
  * The values of a step are fixed by the graph: pure ops are functions of their inputs, and every read of persistent
- * memory finds the version from before the step. So a value is named by its tensor alone, however often it
- * is made, and it is enough to know which tensor lies where.
+ * memory finds the version from before the step, or the one that the step makes where the graph says that one. So a
+ * value is named by its tensor alone, however often it is made, and it is enough to know which tensor lies where.
  */
 #include "verify/arena_map.h"
 #include "verify/replay.h"
@@ -107,7 +107,15 @@ static const struct instruction *flight_over(const struct replay *r, struct rang
 
 static uint64_t home_offset(const struct replay *r, uint32_t k)
 {
-	return r->subject->plan->persistent[r->subject->home[r->tensor[k]]].offset;
+	uint32_t t = r->tensor[k];
+	return r->subject->plan->persistent[r->subject->home[t]].offset + r->subject->shift[t];
+}
+
+/* The value that begins where the root of operand k must; NULL when none does. */
+static const struct arena_value *value_under(const struct replay *r, uint32_t k)
+{
+	uint64_t shift = r->subject->shift[r->tensor[k]];
+	return r->offset[k] < shift ? NULL : arena_map_at(&r->map, r->offset[k] - shift);
 }
 
 /* ---- the checks of one instruction ------------------------------------------------------------------------- */
@@ -118,12 +126,15 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 	if (home != HOME_NONE) {
 		if (r->offset[k] != home_offset(r, k))
 			return refuse_step(r, "it lives elsewhere, ", k, "where the persistent table says");
-		if (r->updated[home])
+		bool new = r->subject->version[r->tensor[k]];
+		if (new && !r->updated[home])
+			return refuse_step(r, "its new version is not there, ", k, "no instruction before wrote it");
+		if (!new && r->updated[home])
 			return refuse_step(r, "its old version is gone, ", k,
 					   "an earlier instruction wrote the new one");
 		return TARN_OK;
 	}
-	const struct arena_value *value = arena_map_at(&r->map, r->offset[k]);
+	const struct arena_value *value = value_under(r, k);
 	if (!value)
 		return refuse_step(r, "no whole value lies there", k, "");
 	if (value->tensor != root_of(r, k))
@@ -136,7 +147,7 @@ static enum tarn_status check_read(struct replay *r, uint32_t k)
 static bool may_share(const struct replay *r, uint32_t k, uint32_t j)
 {
 	uint32_t output = k - r->op->inputs;
-	if (r->offset[k] != r->offset[j] ||
+	if (r->offset[k] != r->offset[j] || !shows_all(r->subject, r->tensor[j]) ||
 	    r->graph->tensor[r->tensor[k]].bytes != r->graph->tensor[r->tensor[j]].bytes)
 		return false;
 	if (r->subject->version[r->tensor[k]])

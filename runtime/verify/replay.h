@@ -14,7 +14,8 @@
 struct subject {
 	const struct plan *plan;
 	const struct program *program;
-	uint32_t *root; /* [tensors]: the tensor that a view shows; its own id for all others */
+	uint32_t *root;  /* [tensors]: the tensor that a view shows; its own id for all others */
+	uint64_t *shift; /* [tensors]: bytes from the beginning of the root to what the view shows of it */
 	/* [tensors]: place in the persistent table of the tensor, of what it shows, or of what it is a version of. */
 	uint32_t *home;
 	bool *version; /* [tensors]: a version of persistent storage that an effect writes */
@@ -24,7 +25,7 @@ struct subject {
 enum tarn_status verify_refuse(const struct subject *subject, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Fills root and version; home stays HOME_NONE except for the persistent tensors' followers (see home.c). */
+/* Fills root, shift and version; home stays HOME_NONE except for the persistent tensors' followers (see home.c). */
 enum tarn_status verify_links(struct subject *subject, struct host_arena *scratch);
 
 /* The persistent table by itself: inside its part of the arena, apart from one another, names unique. */
@@ -35,6 +36,13 @@ enum tarn_status verify_table(const struct plan *plan, struct host_arena *scratc
  * entry i.
  */
 enum tarn_status verify_homes(struct subject *subject, struct host_arena *scratch, uint64_t *largest);
+
+/* Does the tensor show all of its root? Only then may an output take its place over. */
+static inline bool shows_all(const struct subject *subject, uint32_t tensor)
+{
+	const struct tensor *t = subject->program->graph.tensor;
+	return t[tensor].bytes == t[subject->root[tensor]].bytes;
+}
 
 enum tarn_status verify_replay(const struct subject *subject, struct host_arena *scratch);
 

@@ -18,6 +18,16 @@ enum tarn_status verify_refuse(const struct subject *subject, const char *format
 	return tarn_fail(TARN_EVERIFY, "program %s: %s", program_name(subject->program->kind), sentence);
 }
 
+/* A program before has its kind and shape. */
+static bool is_repeated(const struct plan *plan, uint32_t p)
+{
+	for (uint32_t before = 0; before < p; before++)
+		if (plan->program[before].kind == plan->program[p].kind &&
+		    plan->program[before].shape == plan->program[p].shape)
+			return true;
+	return false;
+}
+
 static enum tarn_status check_numbers(const struct plan *plan)
 {
 	if (!plan->programs || plan->programs > PLAN_MAX_PROGRAMS)
@@ -38,9 +48,11 @@ static enum tarn_status check_numbers(const struct plan *plan)
 				 plan->arena_bytes, plan->budget_bytes);
 	for (uint32_t p = 0; p < plan->programs; p++) {
 		const struct program *program = &plan->program[p];
-		if (program->kind >= PLAN_MAX_PROGRAMS || plan_program(plan, program->kind) != program)
-			return tarn_fail(TARN_EVERIFY, "program %u is of kind %u (%s), unknown or there twice", p,
-					 program->kind, program_name(program->kind));
+		if (program->kind >= PROGRAM_KINDS || program->shape >= PLAN_MAX_SHAPES ||
+		    (program->shape && program->kind != PROGRAM_TRAIN) || is_repeated(plan, p))
+			return tarn_fail(TARN_EVERIFY,
+					 "program %u is of kind %u (%s), shape %u: unknown or there twice", p,
+					 program->kind, program_name(program->kind), program->shape);
 		if (program->height_bytes > plan->arena_bytes || program->peak_bytes > plan->budget_bytes)
 			return tarn_fail(TARN_EVERIFY,
 					 "program %s: height %" PRIu64 " and peak %" PRIu64

@@ -463,6 +463,53 @@ static void squared_error(const struct reference_operand *in, struct reference_o
 		loss->value[0] = total;
 }
 
+static void lion(const struct op_attr *attr, const struct step_scalars *scalars, const struct reference_operand *in,
+		 uint32_t inputs, struct reference_operand *out)
+{
+	double rate = (double)scalars->learning_rate * (double)attr->rate_scale;
+	double b1 = (double)attr->beta1, b2 = (double)attr->beta2, scale = inputs > 4 ? in[4].value[0] : 1;
+	for (uint64_t i = 0; i < in[0].elements; i++) {
+		double m = in[1].value[i], g = scale * in[2].value[i], direction = b1 * m + (1 - b1) * g;
+		out[1].value[i] = b2 * m + (1 - b2) * g;
+		out[0].value[i] = in[0].value[i] * (1 - rate * (double)attr->weight_decay) -
+				  rate * ((direction > 0) - (direction < 0));
+	}
+}
+
+/* columns 0: a vector, whose moments are kept whole. */
+static void adafactor(const struct op_attr *attr, const struct step_scalars *scalars,
+		      const struct reference_operand *in, uint32_t inputs, struct reference_operand *out, uint64_t rows,
+		      uint64_t columns)
+{
+	const uint64_t width = columns ? columns : 1, g_input = columns ? 3 : 2;
+	double beta = 1 - pow(scalars->step + 1.0, -0.8),
+	       rate = (double)scalars->learning_rate * (double)attr->rate_scale;
+	double scale = inputs > g_input + 2 ? in[g_input + 2].value[0] : 1, mean = 0, updates = 0, weights = 0;
+	const double *g = in[g_input].value;
+	for (uint64_t r = 0; r < rows; r++) {
+		double sum = 0;
+		for (uint64_t j = 0; j < width; j++)
+			sum += pow(scale * g[r * width + j], 2) + 1e-30;
+		out[1].value[r] = beta * in[1].value[r] + (1 - beta) * sum / (double)width;
+		mean += out[1].value[r] / (double)rows;
+	}
+	for (uint64_t j = 0; j < columns; j++) {
+		double sum = 0;
+		for (uint64_t r = 0; r < rows; r++)
+			sum += pow(scale * g[r * width + j], 2) + 1e-30;
+		out[2].value[j] = beta * in[2].value[j] + (1 - beta) * sum / (double)rows;
+	}
+	for (uint64_t i = 0; i < rows * width; i++) {
+		double moment = columns ? out[1].value[i / width] * out[2].value[i % width] / mean : out[1].value[i];
+		out[0].value[i] = scale * g[i] / sqrt(moment);
+		updates += pow(out[0].value[i], 2) / (double)(rows * width);
+		weights += pow(in[0].value[i], 2) / (double)(rows * width);
+	}
+	double step = rate * fmax(1e-3, sqrt(weights)) / fmax(1, sqrt(updates));
+	for (uint64_t i = 0; i < rows * width; i++)
+		out[0].value[i] = in[0].value[i] * (1 - rate * (double)attr->weight_decay) - step * out[0].value[i];
+}
+
 static void clip_scale(const struct op_attr *attr, const struct reference_operand *in, uint32_t inputs,
 		       struct reference_operand *out)
 {
@@ -610,6 +657,7 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 	case OP_CONCAT:
 		return concat(attr, in, inputs, out);
 	case OP_SLICE:
+	case OP_SLICE_VIEW:
 		return copy_axis(&in[0], out, attr->axis, attr->begin, 0, attr->extent[0]);
 	case OP_PAD_AXIS:
 		return copy_axis(&in[0], out, attr->axis, 0, attr->begin, in[0].dim[attr->axis]);
@@ -632,6 +680,12 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 		return;
 	case OP_CLIP_SCALE:
 		return clip_scale(attr, in, inputs, out);
+	case OP_LION:
+		return lion(attr, scalars, in, inputs, out);
+	case OP_ADAFACTOR:
+		return adafactor(attr, scalars, in, inputs, out, in[0].dim[0], in[0].elements / in[0].dim[0]);
+	case OP_ADAFACTOR_VECTOR:
+		return adafactor(attr, scalars, in, inputs, out, in[0].elements, 0);
 	case OP_SGD:
 	case OP_MOMENTUM:
 	case OP_ADAM:

@@ -76,6 +76,30 @@ START_TEST(agrees_with_the_reference)
 }
 END_TEST
 
+/* The narrow forms of a case: both types of 16 bits, and both types of results that have a choice. */
+#define FORMS 4u
+
+static bool narrow_form(const struct driver_ops *driver, int i, uint32_t form, struct conformance_case *narrow)
+{
+	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
+	const enum dtype dtype = types[form / 2], result = form % 2 ? DTYPE_F32 : dtype;
+	return !conformance_excluded(driver->name, conformance_cases[i].name) &&
+	       conformance_narrow(&conformance_cases[i], dtype, result, narrow) &&
+	       !conformance_narrow_excluded(driver->name, narrow->kind, dtype);
+}
+
+START_TEST(agrees_with_the_reference_in_16_bits)
+{
+	for (int i = _i * GROUP; i < (_i + 1) * GROUP && i < conformance_case_count; i++)
+		for (uint32_t d = 0; d < driver_table_count; d++)
+			for (uint32_t form = 0; form < FORMS && is_here(driver_table[d]); form++) {
+				struct conformance_case narrow;
+				if (narrow_form(driver_table[d], i, form, &narrow))
+					agree_with_reference(driver_table[d], &narrow);
+			}
+}
+END_TEST
+
 static void expect_same(const struct driver_ops *driver, const struct conformance_case *test, const char *what,
 			const unsigned char *want, const struct single_options *options, uint32_t launches)
 {
@@ -123,6 +147,18 @@ START_TEST(gives_the_same_bits)
 		for (uint32_t d = 0; d < driver_table_count; d++)
 			if (is_here(driver_table[d]))
 				same_bits(driver_table[d], &conformance_cases[i]);
+}
+END_TEST
+
+START_TEST(gives_the_same_bits_in_16_bits)
+{
+	for (int i = _i * GROUP; i < (_i + 1) * GROUP && i < conformance_case_count; i++)
+		for (uint32_t d = 0; d < driver_table_count; d++)
+			for (uint32_t form = 0; form < FORMS && is_here(driver_table[d]); form++) {
+				struct conformance_case narrow;
+				if (narrow_form(driver_table[d], i, form, &narrow))
+					same_bits(driver_table[d], &narrow);
+			}
 }
 END_TEST
 
@@ -176,7 +212,7 @@ START_TEST(linear_loss_in_pieces_is_the_loss_of_the_whole)
 						{ DTYPE_F32, 0, 2, { WORDS, WIDTH } },
 						{ DTYPE_I32, 0, 1, { ROWS } } };
 	const struct single_input whole[2] = { { DTYPE_F32, 0, 2, { ROWS, WORDS } }, { DTYPE_I32, 0, 1, { ROWS } } };
-	const struct single_options plain = { .threads = 2, .in_place = -1 };
+	const struct single_options plain = { .threads = 2, .in_place = -1, .workspace_cap = 4 << 20 };
 	static float x[ROWS * WIDTH], w[WORDS * WIDTH], logits[ROWS * WORDS];
 	static int32_t label[ROWS];
 	struct testing_random random = { 5 };
@@ -225,6 +261,8 @@ int main(void)
 	tcase_set_timeout(bits, 60);
 	tcase_add_loop_test(reference, agrees_with_the_reference, 0, GROUPS);
 	tcase_add_loop_test(bits, gives_the_same_bits, 0, GROUPS);
+	tcase_add_loop_test(reference, agrees_with_the_reference_in_16_bits, 0, GROUPS);
+	tcase_add_loop_test(bits, gives_the_same_bits_in_16_bits, 0, GROUPS);
 	tcase_add_test(special, batch_gradient_sees_the_sign_of_the_forward_pass);
 	tcase_add_test(special, max_pool_ties_and_nan);
 	tcase_add_test(special, embedding_of_unknown_ids_is_nan);

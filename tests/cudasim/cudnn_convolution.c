@@ -15,7 +15,7 @@ struct sum {
 
 static void add(struct sum *sum, float a, float b, int64_t turn, int64_t turns)
 {
-	uint32_t part = sum->way == 0 ? 0 : sum->way == 1 ? turn & 1 : turn >= (turns + 1) / 2;
+	uint32_t part = sum->way == 0 ? 0 : sum->way == 1 ? (uint32_t)(turn & 1) : (uint32_t)(turn >= (turns + 1) / 2);
 	if (sum->way == 3) {
 		sum->random = sum->random * 1664525u + 1013904223u;
 		part = sum->random >> 31;

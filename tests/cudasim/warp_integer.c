@@ -75,7 +75,7 @@ ALL_SIGNED(BINARY, max, a > b ? a : b)
 ALL_SIGNED(UNARY, absolute, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
 
 /* Division by zero gives all ones, as the hardware's code does; the smallest number by -1 wraps. */
-ALL_UNSIGNED(BINARY, div, b == 0 ? UINT64_MAX : a / b)
+ALL_UNSIGNED(BINARY, div, b == 0 ? UINT64_MAX : (uint64_t)(a / b))
 ALL_UNSIGNED(BINARY, rem, b == 0 ? a : a % b)
 #define SIGNED_DIVISION(a, b) ((b) == 0 ? -1 : (b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (int64_t)((a) / (b)))
 #define SIGNED_REMAINDER(a, b) ((b) == 0 ? (int64_t)(a) : (b) == -1 ? 0 : (int64_t)((a) % (b)))
@@ -152,10 +152,10 @@ static void mad_wide_u32(struct warp *warp, const struct ptx_instruction *i, uin
 		});                                                                         \
 		FOR_LANES(mask, d->member[lane] = result.member[lane]);                     \
 	}
-SHIFT(shl_u16, u32, uint16_t, n >= bits ? 0 : (uint16_t)((uint32_t)a << n))
+SHIFT(shl_u16, u32, uint16_t, n >= bits ? 0u : (uint16_t)((uint32_t)a << n))
 SHIFT(shl_u32, u32, uint32_t, n >= bits ? 0 : a << n)
 SHIFT(shl_u64, u64, uint64_t, n >= bits ? 0 : a << n)
-SHIFT(shr_u16, u32, uint16_t, n >= bits ? 0 : (uint16_t)(a >> n))
+SHIFT(shr_u16, u32, uint16_t, n >= bits ? 0u : (uint16_t)(a >> n))
 SHIFT(shr_u32, u32, uint32_t, n >= bits ? 0 : a >> n)
 SHIFT(shr_u64, u64, uint64_t, n >= bits ? 0 : a >> n)
 SHIFT(shr_s16, u32, int16_t, (uint16_t)(a >> (n >= bits ? bits - 1 : n)))

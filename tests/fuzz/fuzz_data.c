@@ -2,10 +2,12 @@
  * fuzz_data.c - libFuzzer entry: no bytes of a data file or of a snapshot's header may crash a parser, and what a
  * parser accepts is as its header promises.
  *
- * The first byte of an input chooses: an IDX header, an npy header, a safetensors header, or a whole file of either
- * array format (plain or gzip) that is opened and read to its end.
+ * The first byte of an input chooses: an IDX header, an npy header, a safetensors header, a whole file of either
+ * array format (plain or gzip) that is opened and read to its end, the member a.npy of a zip archive, or an image.
  */
 #include "data/array.h"
+#include "data/image_file.h"
+#include "data/zip.h"
 #include "exec/safetensors.h"
 
 #include <stdio.h>
@@ -62,15 +64,21 @@ static void try_safetensors(const uint8_t *data, size_t size)
 	free(header);
 }
 
-static void try_file(const uint8_t *data, size_t size, bool npy)
+/* A file with these bytes; returns its descriptor, which the path names. */
+static int make_file(const uint8_t *data, size_t size, char path[64])
+{
+	int fd = memfd_create("fuzz", 0);
+	require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	snprintf(path, 64, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+/* Opens an array and reads it to its end. */
+static void read_file(const struct array_file *file)
 {
 	static struct data_stream stream;
 	struct array_header header;
-	char path[64];
-	int fd = memfd_create("fuzz", 0);
-	require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	enum tarn_status st = array_open(&stream, path, npy, &header);
+	enum tarn_status st = array_open(&stream, file, &header);
 	check_array(st, &header);
 	uint8_t chunk[4096];
 	for (uint64_t left = st ? 0 : header.bytes; left && !st;) {
@@ -81,7 +89,44 @@ static void try_file(const uint8_t *data, size_t size, bool npy)
 	if (!st)
 		stream_expect_end(&stream);
 	stream_close(&stream);
+}
+
+static void try_file(const uint8_t *data, size_t size, bool npy)
+{
+	char path[64];
+	int fd = make_file(data, size, path);
+	read_file(&(struct array_file){ .path = path, .name = path, .npy = npy });
 	close(fd);
+}
+
+/* A member that is found lies in the archive. */
+static void try_zip(const uint8_t *data, size_t size)
+{
+	char path[64];
+	struct host_arena arena;
+	struct array_file file = { .path = path, .name = "archive", .npy = true, .is_member = true };
+	int fd = make_file(data, size, path);
+	host_arena_init(&arena);
+	if (!zip_find(path, "a.npy", &arena, &file.part)) {
+		require(file.part.offset + file.part.bytes <= size);
+		read_file(&file);
+	}
+	host_arena_fini(&arena);
+	close(fd);
+}
+
+/* What the header promises is all that is written. */
+static void try_image(const uint8_t *data, size_t size)
+{
+	struct image_header header;
+	if (image_parse(data, size, &header))
+		return;
+	uint64_t values = (uint64_t)header.height * header.width * header.channels;
+	require(values > 0 && (header.channels == 1 || header.channels == 3));
+	uint8_t *pixels = values > (1u << 24) ? NULL : malloc((size_t)values);
+	if (pixels)
+		image_decode(data, size, &header, pixels);
+	free(pixels);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -89,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct array_header header;
 	if (!size)
 		return 0;
-	uint8_t choice = data[0] % 5;
+	uint8_t choice = data[0] % 7;
 	data++;
 	size--;
 	tarn_error_clear();
@@ -99,6 +144,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_array(npy_parse(data, size, &header), &header);
 	else if (choice == 2)
 		try_safetensors(data, size);
+	else if (choice == 5)
+		try_zip(data, size);
+	else if (choice == 6)
+		try_image(data, size);
 	else
 		try_file(data, size, choice == 4);
 	return 0;

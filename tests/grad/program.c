@@ -15,7 +15,7 @@ static uint64_t place(struct program *program)
 		at += bytes_align(graph->tensor[t].bytes);
 	}
 	for (uint32_t t = 0; t < graph->tensors; t++)
-		program->offset[t] = program->offset[graph->tensor[t].storage];
+		program->offset[t] = program->offset[graph->tensor[t].storage] + tensor_offset(graph, t);
 	return at;
 }
 

@@ -201,3 +201,29 @@ bool chain_oracle(const struct chain_case *chain, uint32_t most, int32_t *recomp
 	free(k.with);
 	return ok;
 }
+
+/* binomial(n, k), at most `most` + 1. */
+static uint64_t binomial(uint64_t n, uint64_t k, uint64_t most)
+{
+	uint64_t product = 1;
+	k = k < n - k ? k : n - k;
+	for (uint64_t i = 1; i <= k && product <= most; i++)
+		product = product * (n - k + i) / i;
+	return product <= most ? product : most + 1;
+}
+
+int64_t chain_binomial(uint32_t n, bool reads_output, uint32_t units)
+{
+	/* Beside what is kept: the gradient that is read and the one that is made, and what else a backward op reads.
+	 */
+	uint32_t beside = reads_output ? 3 : 2;
+	if (units <= beside)
+		return -1;
+	uint64_t kept = units - beside, rounds = 0, most = (uint64_t)n * n * n;
+	while (binomial(kept + rounds, kept, most) < n)
+		rounds++;
+	if (!rounds)
+		return 0;
+	/* The first forward pass, which ends before stage n, is no recomputation. */
+	return (int64_t)(rounds * n - binomial(kept + rounds, rounds - 1, most)) - (n - 1);
+}

@@ -32,4 +32,11 @@ struct problem *chain_case_problem(const struct chain_case *chain, struct host_a
  */
 bool chain_oracle(const struct chain_case *chain, uint32_t most, int32_t *recomputed);
 
+/*
+ * The same for equal stages in closed form, for any number of stages (Griewank and Walther, Algorithm 799: revolve, ACM
+ * TOMS 26, 2000): with c values to keep and r the least number for which binomial(c + r, c) >= n, the forward ops run
+ * r n - binomial(c + r, r - 1) times while the way back is gone. -1: nothing fits.
+ */
+int64_t chain_binomial(uint32_t stages, bool reads_output, uint32_t units);
+
 #endif

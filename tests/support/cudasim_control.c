@@ -35,10 +35,19 @@ static void use(const char *variable, const char *name, bool wanted)
 	ck_assert(!setenv(variable, path, 1));
 }
 
-static void find(void *library, const char *name, void *function)
+void *cudasim_open(const char *name)
+{
+	char path[PATH_MAX + 64];
+	library_path(name, path, sizeof path);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	ck_assert_msg(library != NULL, "%s", dlerror());
+	return library;
+}
+
+void cudasim_find(void *library, const char *name, void *function)
 {
 	void *address = dlsym(library, name);
-	ck_assert_msg(address != NULL, "the simulated libcuda has no %s", name);
+	ck_assert_msg(address != NULL, "the simulated library has no %s", name);
 	memcpy(function, &address, sizeof address);
 }
 
@@ -49,15 +58,14 @@ void cudasim_load(struct cudasim *sim, unsigned libraries)
 	use("TARN_LIBCUDNN", "libcudnn_graph.so.9", libraries & CUDASIM_CUDNN);
 	ck_assert(!setenv("TARN_TEST_DRIVER", "cuda", 1));
 	ck_assert(!setenv("TARN_CUDASIM", "seed=0", 0));
-	void *library = dlopen(getenv("TARN_LIBCUDA"), RTLD_NOW | RTLD_LOCAL);
-	ck_assert_msg(library != NULL, "%s", dlerror());
-	find(library, "sim_configure", &sim->configure);
-	find(library, "sim_freeze", &sim->freeze);
-	find(library, "sim_failures", &sim->failures);
-	find(library, "sim_failure", &sim->failure);
-	find(library, "sim_leaks", &sim->leaks);
-	find(library, "sim_fault", &sim->fault);
-	find(library, "sim_count", &sim->count);
+	void *library = cudasim_open("libcuda.so.1");
+	cudasim_find(library, "sim_configure", &sim->configure);
+	cudasim_find(library, "sim_freeze", &sim->freeze);
+	cudasim_find(library, "sim_failures", &sim->failures);
+	cudasim_find(library, "sim_failure", &sim->failure);
+	cudasim_find(library, "sim_leaks", &sim->leaks);
+	cudasim_find(library, "sim_fault", &sim->fault);
+	cudasim_find(library, "sim_count", &sim->count);
 }
 
 void cudasim_check(const struct cudasim *sim, const char *when)

@@ -24,6 +24,10 @@ enum { CUDASIM_CUDNN = 1 }; /* with cuDNN's double; without it convolutions run 
 /* Sets TARN_LIBCUDA and its like, and "TARN_TEST_DRIVER=cuda"; fails the test when the libraries are not there. */
 void cudasim_load(struct cudasim *sim, unsigned libraries);
 
+/* One of the libraries, "libcuda.so.1"; and a function of it, whose address goes to *function. Both fail the test. */
+void *cudasim_open(const char *name);
+void cudasim_find(void *library, const char *name, void *function);
+
 /* The libraries were built; false where this build has no CUDA driver. */
 bool cudasim_is_there(void);
 

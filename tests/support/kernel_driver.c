@@ -23,6 +23,7 @@ struct kernel_state {
 	struct kernel_engine *engine;
 	uint64_t address;
 	enum kernel_storage storage;
+	uint64_t workspace_cap;
 	/* Of the op bound last: the only one where values are converted. */
 	const struct graph *graph;
 	uint32_t op, operands;
@@ -174,10 +175,10 @@ static enum tarn_status driver_open(struct device *device, const struct device_o
 {
 	struct kernel_state *state = HOST_NEW(device->host, struct kernel_state);
 	const char *text = kernel_driver_options.text ? kernel_driver_options.text : cuda_kernels_text;
-	(void)options;
 	device->state = state;
 	if (!state)
 		return TARN_ENOMEM;
+	state->workspace_cap = options->workspace_cap;
 	state->storage = kernel_driver_options.storage;
 	return kernel_engine_open(device->host, text, kernel_driver_options.seed, &state->engine);
 }
@@ -202,7 +203,10 @@ static enum tarn_status driver_compile(struct device *device, const struct graph
 	*kernel = HOST_NEW(device->host, struct kernel);
 	if (!*kernel)
 		return TARN_ENOMEM;
-	enum tarn_status st = cuda_launch_workspace(graph, op, &(*kernel)->workspace_bytes);
+	struct kernel_state *state = device->state;
+	struct cuda_launch_list list = { .host = device->host };
+	enum tarn_status st =
+		cuda_launch_build(graph, op, state->workspace_cap, NULL, 0, &list, &(*kernel)->workspace_bytes);
 	*info = (struct kernel_info){ .workspace_bytes = (*kernel)->workspace_bytes, .cost_ns = 1 };
 	return st;
 }
@@ -239,8 +243,7 @@ static enum tarn_status rename_kernels(struct device *device, struct cuda_launch
 {
 	static const char *const suffix[] = { "f32", "bf16", "f16" };
 	const struct kernel_state *state = device->state;
-	for (uint32_t i = 0; i < list->launches; i++) {
-		struct cuda_launch *launch = &list->launch[i];
+	for (struct cuda_launch *launch = list->first; launch; launch = launch->next) {
 		size_t stem = strlen(launch->function) - 3;
 		if (strcmp(launch->function + stem, "f32") != 0)
 			continue;
@@ -278,8 +281,11 @@ static enum tarn_status driver_bind(struct device *device, const struct graph *g
 	if (kernel->workspace_bytes)
 		instr->range[instr->ranges++] = (struct kernel_range){ workspace, kernel->workspace_bytes, true, true };
 	*out = instr;
+	uint64_t workspace_bytes;
+	instr->list.host = device->host;
 	enum tarn_status st =
-		cuda_launch_build(graph, op, address, kernel->workspace_bytes ? workspace : 0, &instr->list);
+		cuda_launch_build(graph, op, state->workspace_cap, address, kernel->workspace_bytes ? workspace : 0,
+				  &instr->list, &workspace_bytes);
 	return st ? st : rename_kernels(device, &instr->list);
 }
 

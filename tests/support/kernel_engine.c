@@ -188,18 +188,17 @@ static void allow(const struct kernel_engine *engine, const struct kernel_range 
 enum tarn_status kernel_engine_run(struct kernel_engine *engine, const struct cuda_launch_list *list,
 				   const struct kernel_range *range, uint32_t ranges)
 {
-	for (uint32_t i = 0; i < list->launches; i++) {
-		struct cuda_launch launch = list->launch[i];
-		void *function, *parameter[] = { launch.parameter };
-		const uint32_t *grid = launch.grid, *block = launch.block;
-		enum tarn_status st = check(engine, launch.function,
-					    engine->call.module_function(&function, engine->module, launch.function));
+	for (const struct cuda_launch *launch = list->first; launch; launch = launch->next) {
+		void *function, *parameter[] = { launch->parameter };
+		const uint32_t *grid = launch->grid, *block = launch->block;
+		enum tarn_status st = check(engine, launch->function,
+					    engine->call.module_function(&function, engine->module, launch->function));
 		if (st)
 			return st;
-		allow(engine, range, ranges, i == 0);
-		st = check(engine, launch.function,
+		allow(engine, range, ranges, launch == list->first);
+		st = check(engine, launch->function,
 			   engine->call.launch(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-					       launch.shared_bytes, NULL, parameter, NULL));
+					       launch->shared_bytes, NULL, parameter, NULL));
 		if (st)
 			return st;
 	}

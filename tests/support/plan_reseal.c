@@ -26,9 +26,10 @@ static uint64_t content_checksum(const uint8_t *file, size_t bytes, const struct
 		if (records > bytes || at > bytes || sizeof r > bytes - at)
 			break;
 		memcpy(&r, file + at, sizeof r);
-		const uint32_t counts[] = { r.kind,    r.batch,        r.tensors,
-					    r.ops,     r.operands,     r.text_bytes,
-					    r.scalars, r.instructions, r.operand_offsets };
+		const uint32_t counts[] = {
+			r.kind | r.shape << 8, r.batch,          r.tensors, r.ops, r.operands, r.text_bytes, r.scalars,
+			r.instructions,        r.operand_offsets
+		};
 		XXH64_update(&state, counts, sizeof counts);
 		for (uint32_t s = 0; s < (uint32_t)SECTIONS_OF_CONTENT; s++)
 			add_section(&state, file, bytes, &header->section[program_section(p, (enum program_section)s)]);

@@ -60,7 +60,8 @@ static uint32_t taken_over(const struct layout *l, const struct op *op, uint32_t
 		uint32_t instance = l->instance[first_slot + j];
 		if (!(op_row(op->kind)->in_place >> j & 1) || instance == TENSOR_NONE || l->last_read[instance] != step)
 			continue;
-		if (l->graph->tensor[operand[j]].bytes == l->graph->tensor[operand[op->inputs]].bytes)
+		if (l->graph->tensor[storage_of(l->graph, operand[j])].bytes ==
+		    l->graph->tensor[operand[op->inputs]].bytes)
 			return l->place_of[instance];
 	}
 	return TENSOR_NONE;
@@ -133,6 +134,7 @@ static void write_operands(const struct plan *plan, const struct layout *l, stru
 				instance == TENSOR_NONE
 					? persistent_offset(plan, tensor_name(l->graph, storage_of(l->graph, t)))
 					: l->place[l->place_of[instance]].offset;
+			program->operand_offset[slot] += tensor_offset(l->graph, t);
 		}
 	}
 	program->operand_offsets = slot;
@@ -179,10 +181,10 @@ static uint64_t largest_op(const struct graph *graph, uint64_t workspace)
 			bool again = !transient(graph, t[k]);
 			for (uint32_t j = 0; j < k; j++)
 				again |= storage_of(graph, t[j]) == storage_of(graph, t[k]);
-			bytes += again ? 0 : bytes_align(graph->tensor[t[k]].bytes);
+			bytes += again ? 0 : bytes_align(graph->tensor[storage_of(graph, t[k])].bytes);
 			if (op->outputs && k < op->inputs && k < 8 && transient(graph, t[k]))
 				taken |= op_row(op->kind)->in_place >> k & 1 &&
-					 bytes_align(graph->tensor[t[k]].bytes) ==
+					 bytes_align(graph->tensor[storage_of(graph, t[k])].bytes) ==
 						 bytes_align(graph->tensor[t[op->inputs]].bytes);
 		}
 		if (taken)

@@ -118,6 +118,22 @@ const char training_residual[] = "data: {type: synthetic, shape: [12, 12, 3], cl
 				 "optimizer: {type: momentum, learning_rate: 0.02, weight_decay: 1e-4}\n"
 				 "train: {seed: 3, epochs: 100, threads: 2}\n";
 
+const char training_average[] = "data: {type: synthetic, shape: [24], classes: 4, batch: 32, samples: 100}\n"
+				"layers:\n"
+				"- dense: {name: in, features: 24}\n"
+				"- batch_norm\n"
+				"- relu: {name: stem}\n"
+				"- dense: {name: shared, features: 24}\n"
+				"- gelu\n"
+				"- dense: {name: again, features: 24, weights: shared}\n"
+				"- add: [again, stem]\n"
+				"- dense: {features: 24, trainable: false}\n"
+				"- tanh\n"
+				"- dense: 4\n"
+				"optimizer: {type: adam, learning_rate: 1e-3, clip_norm: 1.0, groups: [{match: in/*, "
+				"learning_rate: 1e-2}]}\n"
+				"train: {seed: 5, epochs: 100, threads: 2, ema: 0.9}\n";
+
 const char training_tied[] = "data: {type: synthetic, shape: [24], classes: 4, batch: 64, samples: 200}\n"
 			     "layers:\n"
 			     "- dense: {name: in, features: 24}\n"

@@ -48,6 +48,7 @@ const char *training_budget(uint64_t bytes);
 /* Networks that tests share; YAML text without `memory:`. */
 extern const char training_residual[]; /* convolutions, batch norm, residual links, dropout, pooling, dense */
 extern const char training_tied[];     /* one dense layer used twice, layer norm, gelu, AdamW, clipping */
+extern const char training_average[];  /* moving averages of weights, a group of parameters, shared and frozen layers */
 extern const char training_frozen[];   /* first layers frozen, batch norm, Adam */
 extern const char training_unet[];     /* skip connections by concat, no point that separates the graph */
 extern const char training_gpt[];      /* tokens, attention, norms, tied head, dropout, clipping, loss in pieces */

@@ -14,59 +14,17 @@ holds results only:
 Input k of an op is uniform(100 + k) in [-1, 1), labels and ids are labels(200 + k), the target is uniform(300).
 """
 import math
-import sys
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from hashed import STEPS, heading, labels, line, op, optimizer, uniform
+
 torch.set_num_threads(1)
-STEPS = 20
-
-
-def bits(seed, n):
-    with np.errstate(over="ignore"):
-        z = (np.arange(n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = z + np.uint64(seed) * np.uint64(0xD1B54A32D192ED03)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
-
-
-def uniform(seed, shape, bound=1.0):
-    u = (bits(seed, math.prod(shape)) >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
-    return torch.from_numpy(((np.float32(2) * u - np.float32(1)) * np.float32(bound)).reshape(shape))
-
-
-def labels(seed, shape, classes):
-    z = (bits(seed, math.prod(shape)) >> np.uint64(33)) % np.uint64(classes)
-    return torch.from_numpy(z.astype(np.int64).reshape(shape))
-
-
-def line(name, values):
-    print(name, *(f"{v:.9g}" for v in values.detach().reshape(-1).tolist()))
 
 
 # ---- ops ----
-
-def op(name, function, *inputs, loss=False):
-    """inputs: shapes of floats, or (shape, classes) of ids."""
-    tensors = []
-    for k, shape in enumerate(inputs):
-        if isinstance(shape[0], tuple):
-            tensors.append(labels(200 + k, *shape))
-        else:
-            tensors.append(uniform(100 + k, shape).requires_grad_())
-    y = function(*tensors)
-    value = y if loss else F.mse_loss(y, uniform(300, tuple(y.shape)))
-    value.backward()
-    print("op", name)
-    line("y", y)
-    for k, t in enumerate(tensors):
-        if t.requires_grad:
-            line(f"d{k}", t.grad)
-
 
 def rotate(x, base=10000.0, dtype=torch.float64):
     d = x.shape[-1]
@@ -230,12 +188,10 @@ def initialise(net, bound):
 
 
 def family(name, make, bound, x, y):
-    for optimizer in ("momentum", "adamw"):
+    for method in ("momentum", "adamw"):
         net = make()
         initialise(net, bound)
-        parameters = list(net.parameters())
-        step = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01) if optimizer == "adamw" else \
-            torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+        step = optimizer(method, list(net.parameters()))
         losses = []
         for _ in range(STEPS):
             out = net(x)
@@ -244,7 +200,7 @@ def family(name, make, bound, x, y):
             loss.backward()
             step.step()
             losses.append(loss.detach())
-        print("family", name, optimizer)
+        print("family", name, method)
         line("loss", torch.stack(losses))
 
 
@@ -263,7 +219,6 @@ def families():
            uniform(1, (5, 3, 12, 12)), labels(2, (5,), 7))
 
 
-print("# made by tools/reference/make_sequence.py with torch", torch.__version__, "on Python",
-      sys.version.split()[0])
+heading("make_sequence.py")
 ops()
 families()

@@ -40,12 +40,13 @@ DEVICE double column_reduce(double value, double *scratch)
 }
 
 DEVICE void store_column_partial(const columns_parameters &columns, double *partial, uint32_t sum, double value,
-				 double *scratch)
+				 double *scratch, bool adds = false)
 {
 	uint32_t channel = blockIdx.y * blockDim.x + threadIdx.x;
+	double *total = &partial[((uint64_t)sum * columns.row_chunks + blockIdx.x) * columns.channels + channel];
 	value = column_reduce(value, scratch);
 	if (threadIdx.y == 0 && channel < columns.channels)
-		partial[((uint64_t)sum * columns.row_chunks + blockIdx.x) * columns.channels + channel] = value;
+		*total = adds ? *total + value : value;
 }
 
 /* What a walk loads of one row. */
@@ -112,7 +113,7 @@ template <typename T> DEVICE void sum_rows_body(const column_sums_parameters &p)
 			return loaded{ load(x, row * p.columns.channels), 0.0f };
 		},
 		[&](uint64_t, const loaded &value, float &a, float &) { a += value.x; });
-	store_column_partial(p.columns, p.partial, 0, sum, scratch);
+	store_column_partial(p.columns, p.partial, 0, sum, scratch, p.adds);
 }
 INSTANTIATE(sum_rows, column_sums_parameters)
 
@@ -139,6 +140,26 @@ template <typename T> DEVICE void layer_norm_grad_param_body(const column_sums_p
 	store_column_partial(p.columns, p.partial, 1, dbeta, scratch);
 }
 INSTANTIATE(layer_norm_grad_param, column_sums_parameters)
+
+/* The same of group normalisation, whose mean and deviation belong to a group of a sample. */
+template <typename T> DEVICE void group_norm_grad_param_body(const column_sums_parameters &p)
+{
+	__shared__ double scratch[KERNEL_THREADS];
+	column_walk walk = walk_of(p.columns);
+	uint32_t group = walk.channel / (p.columns.channels / p.groups);
+	double dgamma, dbeta;
+	walk_sums(
+		walk, &dgamma, &dbeta,
+		[&](uint64_t row) { return load_pair<T>(p.x, p.dy, row * p.columns.channels + walk.channel); },
+		[&](uint64_t row, const loaded &value, float &a, float &b) {
+			uint64_t of = divide(row, p.positions).value * p.groups + group;
+			a += value.dy * ((value.x - p.row_mean[of]) * p.row_deviation[of]);
+			b += value.dy;
+		});
+	store_column_partial(p.columns, p.partial, 0, dgamma, scratch);
+	store_column_partial(p.columns, p.partial, 1, dbeta, scratch);
+}
+INSTANTIATE(group_norm_grad_param, column_sums_parameters)
 
 /* dgamma of RMS normalisation, which has no mean and no beta. */
 template <typename T> DEVICE void rms_norm_grad_param_body(const column_sums_parameters &p)

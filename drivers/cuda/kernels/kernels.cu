@@ -9,3 +9,6 @@
 #include "sequence.cu"
 #include "move.cu"
 #include "product.cu"
+#include "attention.cu"
+#include "image.cu"
+#include "mixture.cu"

@@ -28,6 +28,8 @@
 #define PRODUCT_DEPTH 16u
 #define TRANSPOSE_TILE 32u
 #define TRANSPOSE_ROWS 8u
+/* Queries, and keys, of a tile of attention. */
+#define ATTENTION_TILE 32u
 
 #define PARAMETER_MAX_RANK 6u
 
@@ -92,6 +94,10 @@ struct column_sums_parameters {
 	DEVICE_ADDRESS(const float) row_mean;
 	DEVICE_ADDRESS(const float) row_deviation;
 	DEVICE_ADDRESS(double) partial;
+	/* Of group normalisation, where mean and deviation belong to a group of a sample. */
+	uint64_t positions;
+	uint32_t groups;
+	uint32_t adds; /* the sums are added to what `partial` holds */
 };
 
 /* Second stage: out[k] is sum k, of `sums`; or mean and variance from sum and raw second moment. */
@@ -160,7 +166,10 @@ struct row_parameters {
 	float scale;
 	uint32_t causal_rows;
 	/* Of the losses over labels. */
-	DEVICE_ADDRESS(const double) counted; /* rows that are not ignored; NULL: all */
+	DEVICE_ADDRESS(const double) counted; /* rows that are not ignored; NULL: all_rows */
+	DEVICE_ADDRESS(const float) lse;      /* of the rows, where it is known */
+	DEVICE_ADDRESS(float) new_lse;        /* NULL: it is not kept */
+	uint64_t all_rows;                    /* of which `rows` are a piece */
 	float smoothing;
 	int32_t ignored;
 	uint32_t ignores;
@@ -257,15 +266,18 @@ struct permute_parameters {
 	uint32_t inner, inner_tiles, last_tiles;
 };
 
-/* c (m, n) = clamp(op(a) op(b) + bias); strides of op(a) and op(b). */
+/*
+ * c (m, n) = clamp(alpha * op(a) op(b) + bias), for each of `batch` matrices, one after the other; with `adds` c grows
+ * by that. op(a) is (m, k), op(b) is (k, n).
+ */
 struct matmul_parameters {
 	DEVICE_ADDRESS(const void) a;
 	DEVICE_ADDRESS(const void) b;
 	DEVICE_ADDRESS(void) c;
 	DEVICE_ADDRESS(const float) bias;
-	uint64_t m, n, k;
-	uint64_t a_row, a_column, b_row, b_column;
-	float low, high;
+	uint64_t m, n, k, batch;
+	uint32_t transpose_a, transpose_b, adds;
+	float alpha, low, high;
 };
 
 /* A convolution in one of its three directions; image, weight, result: x, w, y of the forward pass, or their gradients.
@@ -314,6 +326,70 @@ struct embedding_parameters {
 	DEVICE_ADDRESS(const int32_t) id;
 	DEVICE_ADDRESS(void) y;
 	uint64_t rows, width, words, block_words;
+};
+
+/* One pair of elements for each position and half of a head: angle = position * exp(-2 * log_base * i / width). */
+struct rotary_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t batch, positions;
+	uint32_t heads, width;
+	double log_base;
+	uint32_t backwards;
+};
+
+/* q, o and their gradients (batch, queries, heads, width); k, v (batch, keys, groups, width); lse (batch, heads,
+ * queries), delta (batch, queries, heads). A block has one tile of one head of one sample. */
+struct attention_parameters {
+	DEVICE_ADDRESS(const void) dout;
+	DEVICE_ADDRESS(const void) q;
+	DEVICE_ADDRESS(const void) k;
+	DEVICE_ADDRESS(const void) v;
+	DEVICE_ADDRESS(const float) lse;
+	DEVICE_ADDRESS(const float) delta;
+	DEVICE_ADDRESS(void) out;
+	DEVICE_ADDRESS(float) new_lse;
+	uint32_t queries, keys, heads, groups, width, causal;
+	float scale;
+};
+
+/* A block has one group of one sample; mean and deviation (samples, groups). */
+struct group_parameters {
+	DEVICE_ADDRESS(const void) dy;
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y; /* dx in the gradient */
+	DEVICE_ADDRESS(const float) gamma;
+	DEVICE_ADDRESS(const float) beta;
+	DEVICE_ADDRESS(const float) mean;
+	DEVICE_ADDRESS(const float) deviation;
+	DEVICE_ADDRESS(float) new_mean;
+	DEVICE_ADDRESS(float) new_deviation;
+	uint64_t positions;
+	uint32_t channels, groups;
+	float epsilon;
+};
+
+/* Height and width of what is read, what is written, and of the forward map's two sides; ratio: in / out. */
+enum resample_mode { RESAMPLE_NEAREST, RESAMPLE_BILINEAR, RESAMPLE_ADAPTIVE };
+struct resample_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements;
+	uint32_t channels;
+	uint32_t from[2], to[2], in[2], out[2];
+	float ratio[2];
+	uint32_t mode, adjoint;
+};
+
+/* Images of 1 or 3 channels; `block_pixels` of them to a block of the loss. */
+struct mixture_parameters {
+	DEVICE_ADDRESS(const void) parameter;
+	DEVICE_ADDRESS(const void) image;
+	DEVICE_ADDRESS(const float) factor; /* dloss */
+	DEVICE_ADDRESS(void) out;
+	DEVICE_ADDRESS(double) partial;
+	uint64_t pixels, block_pixels;
+	uint32_t channels, mixtures;
 };
 
 /* Gated units; `first` says what is done to the first factor. */

@@ -47,16 +47,21 @@ DEVICE void product(uint64_t m, uint64_t n, uint64_t first_k, uint64_t k, A a, B
 	}
 }
 
+/* blockIdx.z is the first of the matrices of this block, every gridDim.z-th is its own. */
 template <typename T> DEVICE void matmul_body(const matmul_parameters &p)
 {
-	const T *a = (const T *)p.a, *b = (const T *)p.b;
-	product(
-		p.m, p.n, 0, p.k, [&](uint64_t i, uint64_t l) { return load(a, i * p.a_row + l * p.a_column); },
-		[&](uint64_t l, uint64_t j) { return load(b, l * p.b_row + j * p.b_column); },
-		[&](uint64_t i, uint64_t j, float sum) {
-			float bias = p.bias ? p.bias[j] : 0.0f;
-			store((T *)p.c, i * p.n + j, clamp_apply(p.low, p.high, sum + bias));
-		});
+	for (uint64_t matrix = blockIdx.z; matrix < p.batch; matrix += gridDim.z) {
+		const T *a = (const T *)p.a + matrix * p.m * p.k, *b = (const T *)p.b + matrix * p.k * p.n;
+		T *c = (T *)p.c + matrix * p.m * p.n;
+		product(
+			p.m, p.n, 0, p.k,
+			[&](uint64_t i, uint64_t l) { return load(a, p.transpose_a ? l * p.m + i : i * p.k + l); },
+			[&](uint64_t l, uint64_t j) { return load(b, p.transpose_b ? j * p.k + l : l * p.n + j); },
+			[&](uint64_t i, uint64_t j, float sum) {
+				float value = p.alpha * sum + (p.adds ? load(c, i * p.n + j) : 0.0f);
+				store(c, i * p.n + j, clamp_apply(p.low, p.high, value + (p.bias ? p.bias[j] : 0.0f)));
+			});
+	}
 }
 INSTANTIATE(matmul, matmul_parameters)
 

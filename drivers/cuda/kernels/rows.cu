@@ -105,6 +105,51 @@ template <typename T> DEVICE void rms_norm_grad_body(const row_parameters &p)
 }
 INSTANTIATE(rms_norm_grad, row_parameters)
 
+/* ---- products of rows: of a direction and its length; Salimans, Kingma 2016, arXiv:1602.07868 ---- */
+
+/* sum(dy * x) of each row */
+template <typename T> DEVICE void row_dot_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *x = (const T *)p.x + team.at;
+	double dot = row_sum(team.n, scratch, [&](uint32_t i) { return load(dy, i) * load(x, i); });
+	if (team.exists && threadIdx.x == 0)
+		p.new_mean[team.row] = (float)dot;
+}
+INSTANTIATE(row_dot, row_parameters)
+
+/* x * gamma / |x|, gamma being one of each row */
+template <typename T> DEVICE void weight_norm_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *x = (const T *)p.x + team.at;
+	double squares = row_sum(team.n, scratch, [&](uint32_t i) { return load(x, i) * load(x, i); });
+	float factor = team.exists ? (float)((double)p.gamma[team.row] / sqrt(squares)) : 0.0f;
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store((T *)p.y + team.at, i, load(x, i) * factor);
+}
+INSTANTIATE(weight_norm, row_parameters)
+
+/* dgamma = dy . x / |x|;  dx = gamma / |x| * (dy - x * (dy . x) / |x|^2)   (their equation 3) */
+template <typename T> DEVICE void weight_norm_grad_body(const row_parameters &p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	team_row team = team_row_of(p, 0);
+	const T *dy = (const T *)p.dy + team.at, *x = (const T *)p.x + team.at;
+	double squares = row_sum(team.n, scratch, [&](uint32_t i) { return load(x, i) * load(x, i); });
+	double dot = row_sum(team.n, scratch, [&](uint32_t i) { return load(dy, i) * load(x, i); });
+	if (!team.exists)
+		return;
+	float factor = (float)((double)p.gamma[team.row] / sqrt(squares)), along = (float)(dot / squares);
+	for (uint32_t i = threadIdx.x; i < team.n; i += blockDim.x)
+		store((T *)p.y + team.at, i, factor * (load(dy, i) - load(x, i) * along));
+	if (threadIdx.x == 0)
+		p.new_mean[team.row] = (float)(dot / sqrt(squares));
+}
+INSTANTIATE(weight_norm_grad, row_parameters)
+
 /* ---- cross-entropy over a softmax ---- */
 
 struct softmax {
@@ -214,7 +259,11 @@ template <typename T> DEVICE void cross_entropy_body(const row_parameters &p)
 		double sum = 0.0;
 		if (p.smoothing > 0.0f)
 			sum = row_sum(team.n, sum_scratch, [&](uint32_t k) { return load(x, k); });
-		if (!team.exists || threadIdx.x || !label_counts(p, p.label[team.row]))
+		if (!team.exists || threadIdx.x)
+			continue;
+		if (p.new_lse)
+			p.new_lse[team.row] = (float)((double)row.largest + log(row.sum));
+		if (!label_counts(p, p.label[team.row]))
 			continue;
 		uint32_t label = (uint32_t)p.label[team.row];
 		double at = label < team.n ? (double)load(x, label) : (double)NAN;
@@ -226,7 +275,8 @@ template <typename T> DEVICE void cross_entropy_body(const row_parameters &p)
 }
 INSTANTIATE(cross_entropy, row_parameters)
 
-/* dx = (softmax - (1-s) onehot - s/K) * dloss / counted rows; 0 in rows that are ignored. */
+/* dx = (softmax - (1-s) onehot - s/K) * dloss / counted rows; 0 in rows that are ignored. With an lse softmax is exp(x
+ * - lse). */
 template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &p)
 {
 	__shared__ float scratch[KERNEL_WARPS];
@@ -234,8 +284,13 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	team_row team = team_row_of(p, 0);
 	const T *x = (const T *)p.x + team.at;
 	T *dx = (T *)p.y + team.at;
-	softmax row = row_softmax(x, team.n, 1.0f, scratch, sum_scratch);
-	float share = *p.factor / (p.counted ? (float)*p.counted : (float)p.rows), reciprocal = (float)(1.0 / row.sum);
+	softmax row = { 0.0f, 1.0 };
+	if (!p.lse)
+		row = row_softmax(x, team.n, 1.0f, scratch, sum_scratch);
+	else if (team.exists)
+		row.largest = p.lse[team.row];
+	float share = *p.factor / (p.counted ? (float)*p.counted : (float)p.all_rows);
+	float reciprocal = (float)(1.0 / row.sum);
 	float less = p.smoothing / (float)p.channels, hit = 1.0f - p.smoothing;
 	uint32_t label = team.exists ? (uint32_t)p.label[team.row] : 0;
 	bool counts = label_counts(p, (int32_t)label);

@@ -64,6 +64,59 @@ template <typename T> DEVICE void embedding_grad_body(const embedding_parameters
 }
 INSTANTIATE(embedding_grad, embedding_parameters)
 
+/* ---- rotary positions: Su et al. 2021, arXiv:2104.09864 ---- */
+
+struct turn {
+	float cosine, sine;
+};
+
+/*
+ * In double, because positions are multiples of a radian: the angle is brought to [-pi/4, pi/4] by a multiple of pi/2
+ * that is subtracted in two parts, and the series are cut where the next term is below 1e-14.
+ */
+DEVICE turn turn_of(double angle)
+{
+	double quarters = rint(angle * 0.63661977236758134308);
+	double r = fma(-quarters, 6.123233995736766036e-17, fma(-quarters, 1.5707963267948965580, angle));
+	double z = r * r, sine = 1.0 / 6227020800.0, cosine = 1.0 / 479001600.0;
+	sine = fma(sine, z, -1.0 / 39916800.0);
+	sine = fma(sine, z, 1.0 / 362880.0);
+	sine = fma(sine, z, -1.0 / 5040.0);
+	sine = fma(sine, z, 1.0 / 120.0);
+	sine = fma(sine, z, -1.0 / 6.0);
+	sine = fma(sine * z, r, r);
+	cosine = fma(cosine, z, -1.0 / 3628800.0);
+	cosine = fma(cosine, z, 1.0 / 40320.0);
+	cosine = fma(cosine, z, -1.0 / 720.0);
+	cosine = fma(cosine, z, 1.0 / 24.0);
+	cosine = fma(cosine, z, -0.5);
+	cosine = fma(cosine, z, 1.0);
+	uint32_t quarter = (uint32_t)(long long)quarters & 3;
+	double x = quarter & 1 ? sine : cosine, y = quarter & 1 ? cosine : sine;
+	return { (float)(quarter == 1 || quarter == 2 ? -x : x), (float)(quarter & 2 ? -y : y) };
+}
+
+/* A thread turns the same pair of all heads of a sample, blockIdx.y. */
+template <typename T> DEVICE void rotary_body(const rotary_parameters &p)
+{
+	uint32_t half = p.width / 2;
+	quotient place = divide(element_index(), half);
+	uint32_t i = (uint32_t)place.rest;
+	if (place.value >= p.positions)
+		return;
+	turn angle = turn_of((double)place.value * exp(p.log_base * -2.0 * (double)i / (double)p.width));
+	float sine = p.backwards ? -angle.sine : angle.sine;
+	for (uint64_t sample = blockIdx.y; sample < p.batch; sample += gridDim.y) {
+		uint64_t first = (sample * p.positions + place.value) * p.heads * p.width + i;
+		for (uint32_t head = 0; head < p.heads; head++, first += p.width) {
+			float a = load((const T *)p.x, first), b = load((const T *)p.x, first + half);
+			store((T *)p.y, first, a * angle.cosine - b * sine);
+			store((T *)p.y, first + half, b * angle.cosine + a * sine);
+		}
+	}
+}
+INSTANTIATE(rotary, rotary_parameters)
+
 /* ---- gated units ---- */
 
 DEVICE float gate_value(uint32_t first, float a)
