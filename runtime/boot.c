@@ -51,8 +51,8 @@ static enum tarn_status add_programs(const struct config *config, const struct s
 {
 	uint32_t batch = config->data.batch < samples ? config->data.batch : samples;
 	if (config->objective.type == OBJECTIVE_MAML && samples) /* tasks are drawn: every step has as many */
-		return add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, maml_batch(config), 0, arena,
-				   plan);
+		return add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, maml_batch(config), 0,
+				   arena, plan);
 	uint32_t last = batch ? samples % batch : 0;
 	enum tarn_status st = TARN_OK;
 	if (batch)
