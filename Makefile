@@ -280,8 +280,8 @@ $(objects-test): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-test $(autoconf-h)
 $(objects-cudasim): $(BUILD)/obj/%.o: %.c $(BUILD)/stamps/flags-cudasim $(autoconf-h)
 	$(call compile,cudasim)
 
-# The assembler reads the text, and the compiler's list of dependencies does not name it.
-$(call object,drivers/cuda/kernels_text.c): drivers/cuda/kernels/tarn_kernels.ptx
+# The assembler reads the texts, and the compiler's list of dependencies does not name it.
+$(call object,drivers/cuda/kernels_text.c): $(wildcard drivers/cuda/kernels/tarn_kernels_*.ptx)
 
 -include $(patsubst %.o,%.d,$(objects) $(objects-tool) $(objects-test) $(objects-cudasim))
 

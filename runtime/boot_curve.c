@@ -7,6 +7,9 @@
 #include <string.h>
 
 #define MEBIBYTE ((uint64_t)1 << 20)
+/* Each point is a plan: problems with more ops than one part of this get fewer, down to FEWEST_POINTS. */
+#define CURVE_OPS 8000u
+#define FEWEST_POINTS 4u
 
 struct sweep {
 	const struct plan *plan;
@@ -65,25 +68,34 @@ static void carry_down(struct plan_curve *curve)
 	}
 }
 
+static uint32_t points_of(const struct sweep *s)
+{
+	uint32_t points = CURVE_OPS / (s->question->problem.ops + 1);
+	points = points < PLAN_CURVE_POINTS ? points : PLAN_CURVE_POINTS;
+	return points > FEWEST_POINTS ? points : FEWEST_POINTS;
+}
+
 /* Plans are carried upwards: each is known to the one with the next larger budget. */
 static enum tarn_status plan_points(struct sweep *s, uint64_t smallest, struct plan_curve *curve)
 {
 	struct planner_result none, result[2];
-	enum tarn_status st = plan_with(s, STRATEGY_NONE, UINT64_MAX, NULL, &none);
-	if (!st)
+	/* No limit is met at once; the least budget is looked for only where the plan does not know it. */
+	enum tarn_status st = plan_with(s, STRATEGY_AUTO, UINT64_MAX, NULL, &none);
+	result[1] = none;
+	if (!st && !smallest)
 		st = plan_with(s, STRATEGY_MIN, UINT64_MAX, NULL, &result[1]);
 	if (st)
 		return st;
 	const struct program *program = &s->plan->program[0];
-	/* Not the height, which a last, longer packing may have brought below what any request is granted. */
-	uint64_t low = s->plan->persistent_bytes + result[1].min_budget, high = s->plan->persistent_bytes + none.height;
-	low = smallest > low ? smallest : low;
+	/* Not the heights, which a last, longer packing may have brought below what any request is granted. */
+	uint64_t low = smallest ? smallest : s->plan->persistent_bytes + result[1].min_budget;
+	uint64_t high = s->plan->persistent_bytes + none.none_height;
 	high = high > low ? high : low;
-	curve->points = PLAN_CURVE_POINTS;
+	curve->points = points_of(s);
 	curve->base_ns = none.base_time_ns;
-	for (uint32_t i = 0; !st && i < PLAN_CURVE_POINTS; i++) {
-		uint64_t budget = low + (high - low) / (PLAN_CURVE_POINTS - 1) * i;
-		budget = i + 1 == PLAN_CURVE_POINTS ? high : budget;
+	for (uint32_t i = 0; !st && i < curve->points; i++) {
+		uint64_t budget = low + (high - low) / (curve->points - 1) * i;
+		budget = i + 1 == curve->points ? high : budget;
 		const struct planner_result *before = &result[(i + 1) % 2];
 		bool own = s->own.steps && program->height_bytes <= budget && program->time_ns < before->time_ns;
 		st = plan_with(s, STRATEGY_AUTO, budget, own ? &s->own : &before->schedule, &result[i % 2]);

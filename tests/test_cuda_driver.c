@@ -4,6 +4,8 @@
  *
  * Op by op the driver is judged by the conformance suite, which tests/test_cuda_suites.sh runs on the simulated device.
  */
+#include "conformance/case_run.h"
+#include "conformance/stored_form.h"
 #include "driver.h"
 #include "support/cudasim_control.h"
 #include "support/testing.h"
@@ -92,6 +94,35 @@ static void expect_hash(const struct training *training, uint64_t hash, const ch
 	ck_assert_msg(result.hash == hash, "%s, %s: weights %016llx, not %016llx", name, what,
 		      (unsigned long long)result.hash, (unsigned long long)hash);
 }
+
+/* Products and convolutions by the libraries on tensors of 16 bits, with results of 16 and of 32. */
+START_TEST(libraries_take_16_bits)
+{
+	SKIP_WITHOUT_SIMULATOR;
+	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
+	const struct single_options plain = { .in_place = -1 };
+	struct cudasim sim;
+	cudasim_load(&sim, CUDASIM_CUDNN);
+	for (int i = 0; i < conformance_case_count; i++) {
+		const struct conformance_case *test = &conformance_cases[i];
+		enum dtype dtype = types[_i / 2], result = _i % 2 ? DTYPE_F32 : dtype;
+		struct conformance_case stored;
+		struct single_op single;
+		bool product = test->kind == OP_MATMUL || test->kind == OP_BATCH_MATMUL || test->kind == OP_CONV2D ||
+			       test->kind == OP_CONV2D_GRAD_INPUT || test->kind == OP_CONV2D_GRAD_WEIGHT ||
+			       test->kind == OP_LINEAR_CROSS_ENTROPY || test->kind == OP_LINEAR_CROSS_ENTROPY_GRAD;
+		if (!product || !conformance_stored_form(test, dtype, result, &stored))
+			continue;
+		if (test->kind != OP_LINEAR_CROSS_ENTROPY && test->inputs == 3)
+			stored.tolerance *= 4; /* the product is rounded before the bias comes to it */
+		case_open(&single, driver_find("cuda"), &stored, &plain);
+		case_write_inputs(&single, &stored);
+		case_check(&single, &stored);
+		single_op_close(&single);
+	}
+	cudasim_check(&sim, "16 bits");
+}
+END_TEST
 
 /* Strategies, the smallest budget, recorded or launched one by one, and the order of blocks, threads and streams. */
 START_TEST(nothing_but_the_seed_changes_the_weights)
@@ -437,6 +468,7 @@ int main(void)
 	tcase_set_timeout(faults, 1800);
 	tcase_add_loop_test(train, trains_like_the_cpu, 0, NETWORKS);
 	tcase_add_loop_test(train, nothing_but_the_seed_changes_the_weights, 0, NETWORKS);
+	tcase_add_loop_test(train, libraries_take_16_bits, 0, 4);
 	tcase_add_test(train, offload_changes_no_bit);
 	tcase_add_test(train, a_plan_runs_only_on_its_device);
 	tcase_add_loop_test(memory, memory_is_frozen_after_boot, 0, NETWORKS);

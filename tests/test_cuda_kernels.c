@@ -8,6 +8,7 @@
  */
 #include "conformance/case_run.h"
 #include "conformance/reference.h"
+#include "conformance/stored_form.h"
 #include "support/kernel_driver.h"
 #include "support/kernel_engine.h"
 #include "support/testing.h"
@@ -30,14 +31,6 @@ static bool excluded(const struct conformance_case *test)
 	return conformance_excluded(kernel_driver.name, test->name) != NULL;
 }
 
-/* Half a unit in the last place of the storage type, of numbers around 1; 0 for float, which the tolerances are made
- * for. */
-static double storage_rounding(void)
-{
-	static const double rounding[] = { 0, 0x1p-8, 0x1p-11 };
-	return rounding[kernel_driver_options.storage];
-}
-
 START_TEST(agree_with_the_reference)
 {
 	for (int i = _i * GROUP; i < (_i + 1) * GROUP && i < conformance_case_count; i++) {
@@ -46,22 +39,48 @@ START_TEST(agree_with_the_reference)
 		if (excluded(test)) {
 			ck_assert_fails(single_op_open(&single, &kernel_driver, test->kind, &test->attr, test->input,
 						       test->inputs, &plain),
-					TARN_EUNSUPPORTED, strstr(test->name, "slope") ? "slope" : "no kernel");
+					TARN_EUNSUPPORTED, "slope");
 			single_op_close(&single);
 			continue;
 		}
-		struct conformance_case rounded = *test;
 		case_open(&single, &kernel_driver, test, &plain);
-		if (kernel_driver_stores(&single.graph, single.op, single.inputs))
-			rounded.tolerance = fmax(test->tolerance, storage_rounding());
 		ck_assert_uint_eq(single.info.workspace_bytes % TARN_ALIGNMENT, 0);
 		case_write_inputs(&single, test);
-		case_check(&single, &rounded);
+		case_check(&single, test);
 		uint64_t stray = single_op_stray(&single);
 		ck_assert_msg(stray == UINT64_MAX, "%s: byte %llu of the arena belongs to nobody but was written",
 			      test->name, (unsigned long long)stray);
 		single_op_close(&single);
 	}
+}
+END_TEST
+
+/* ---- tensors of 16 bits ---- */
+
+static bool slow(void)
+{
+	const char *text = getenv("TARN_TEST_SLOW");
+	return text && *text;
+}
+
+/* In make check each case has one of the four forms, in make check-slow all of them. */
+START_TEST(agree_in_16_bits)
+{
+	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
+	for (int i = _i * GROUP; i < (_i + 1) * GROUP && i < conformance_case_count; i++)
+		for (int form = 0; form < 4; form++) {
+			struct conformance_case stored;
+			struct single_op single;
+			enum dtype dtype = types[form / 2], result = form % 2 ? DTYPE_F32 : dtype;
+			if ((form != i % 4 && !slow()) || excluded(&conformance_cases[i]) ||
+			    !conformance_stored_form(&conformance_cases[i], dtype, result, &stored))
+				continue;
+			case_open(&single, &kernel_driver, &stored, &plain);
+			case_write_inputs(&single, &stored);
+			case_check(&single, &stored);
+			ck_assert_uint_eq(single_op_stray(&single), UINT64_MAX);
+			single_op_close(&single);
+		}
 }
 END_TEST
 
@@ -103,15 +122,16 @@ END_TEST
 /* The driver loads kernels by these names at boot: all that the text has, and no others. */
 START_TEST(names_are_those_of_the_text)
 {
+	const char *text = cuda_kernels_text[_i];
 	uint32_t entries = 0;
-	char entry[128];
-	for (const char *at = cuda_kernels_text; (at = strstr(at, ".entry ")); at++)
+	char name[CUDA_KERNEL_NAME_BYTES], entry[128];
+	for (const char *at = text; (at = strstr(at, ".entry ")); at++)
 		entries++;
 	ck_assert_uint_eq(entries, cuda_kernel_count);
 	for (uint32_t i = 0; i < cuda_kernel_count; i++) {
-		snprintf(entry, sizeof entry, ".entry %s(", cuda_kernel_name[i]);
-		ck_assert_msg(strstr(cuda_kernels_text, entry) != NULL, "the text has no kernel %s",
-			      cuda_kernel_name[i]);
+		cuda_launch_name(cuda_kernel_name[i], (enum storage_kind)_i, name);
+		snprintf(entry, sizeof entry, ".entry %s(", name);
+		ck_assert_msg(strstr(text, entry) != NULL, "the text has no kernel %s", name);
 	}
 }
 END_TEST
@@ -359,7 +379,7 @@ START_TEST(places_have_64_bits)
 	ck_assert_ok(graph_init(&graph, &host));
 	ck_assert_ok(graph_add_persistent(&graph, "x", ROLE_PARAMETER, DTYPE_F32, dim, 2, &x));
 	ck_assert_ok(graph_add_op(&graph, OP_SLICE, PHASE_FORWARD, "slice", &attr, &x, 1, &y));
-	ck_assert_ok(kernel_engine_open(&host, cuda_kernels_text, 0, &engine));
+	ck_assert_ok(kernel_engine_open(&host, 0, &engine));
 	ck_assert_ok(kernel_engine_reserve(engine, 2 * TARN_ALIGNMENT, &base));
 	ck_assert_ok(kernel_engine_write(engine, base, pixel, sizeof pixel));
 	const uint64_t address[] = { base - skipped, base + TARN_ALIGNMENT };
@@ -395,7 +415,7 @@ static void check_epilogue(uint32_t rows, uint32_t channels, bool biased, uint32
 	ck_assert_ok(graph_add_persistent(&graph, "bias", ROLE_PARAMETER, DTYPE_F32, &channels, 1, &in[2]));
 	ck_assert_ok(graph_add_op(&graph, OP_MATMUL, PHASE_FORWARD, "c", &attr, in, biased ? 3 : 2, out));
 	struct kernel_engine *engine;
-	ck_assert_ok(kernel_engine_open(&host, cuda_kernels_text, 0, &engine));
+	ck_assert_ok(kernel_engine_open(&host, 0, &engine));
 	ck_assert_ok(kernel_engine_reserve(engine, bias_at + channels * sizeof(float), &base));
 	float *c = HOST_ARRAY(&host, elements, float), *want = HOST_ARRAY(&host, elements, float);
 	float *bias = HOST_ARRAY(&host, channels, float);
@@ -435,75 +455,6 @@ START_TEST(epilogue_is_exact)
 }
 END_TEST
 
-/* ---- another storage type, where make_ptx.sh made a text for it ---- */
-
-/* Every number of 16 bits becomes the float it stands for: sums over one row, kept as float. */
-START_TEST(stored_numbers_are_read)
-{
-	enum { N = 1 << 16 };
-	const struct single_input x = { DTYPE_F32, 0, 2, { 1, N } };
-	static float all[N], got[N];
-	static uint16_t bits[N];
-	struct single_op single;
-	ck_assert_ok(single_op_open(&single, &kernel_driver, OP_SUM_ROWS, &(struct op_attr){ 0 }, &x, 1, &plain));
-	for (int i = 0; i < N; i++)
-		bits[i] = (uint16_t)i;
-	/* Not the whole operand, so the bits are taken as they are. */
-	ck_assert_ok(kernel_driver.write(&single.device, single.offset[0], bits, sizeof bits));
-	ck_assert_ok(single_op_read(&single, 0, all));
-	ck_assert_ok(single_op_launch(&single));
-	ck_assert_ok(single_op_read(&single, 1, got));
-	for (int i = 0; i < N; i++)
-		ck_assert_msg(all[i] == got[i] || (isnan(all[i]) && isnan(got[i])), "bits %04x: %g, expected %g", i,
-			      (double)got[i], (double)all[i]);
-	single_op_close(&single);
-}
-END_TEST
-
-/* Ties, overflow, the smallest numbers and random ones are rounded as the host does. */
-START_TEST(numbers_are_rounded)
-{
-	const float edge[] = { 0,           -0.0f,      1,          65504,    65519.99f,    65520,        -1e30f,
-			       0x1p-24f,    0x1p-25f,   0x1.8p-25f, 0x1p-14f, 0x1.ffcp-15f, 0x1.ffep-15f, 1.00390625f,
-			       1.01171875f, 1.0004883f, 1.0014648f, 3e38f };
-	struct testing_random random = { 5 };
-	for (uint32_t i = 0; i < 60; i++) {
-		size_t edges = sizeof edge / sizeof *edge;
-		float value =
-			i < edges ? edge[i] : ldexpf(testing_float(&random), (int)testing_between(&random, 0, 40) - 30);
-		const struct op_attr attr = { .alpha = value, .rank = 1, .extent = { 5 } };
-		struct single_op single;
-		float got[5], want[5] = { value, value, value, value, value };
-		ck_assert_ok(single_op_open(&single, &kernel_driver, OP_FILL, &attr, NULL, 0, &plain));
-		ck_assert_ok(single_op_write(&single, 0, want));
-		ck_assert_ok(single_op_read(&single, 0, want));
-		ck_assert_ok(single_op_launch(&single));
-		ck_assert_ok(single_op_read(&single, 0, got));
-		for (int k = 0; k < 5; k += 4) /* by the vector and by the element behind it */
-			ck_assert_msg(got[k] == want[k], "%a is stored as %a, expected %a", (double)value,
-				      (double)got[k], (double)want[k]);
-		single_op_close(&single);
-	}
-}
-END_TEST
-
-/* tests/test_cuda_storage.sh names a text and its type. */
-static bool other_storage(void)
-{
-	const char *path = getenv("TARN_KERNEL_TEXT"), *type = getenv("TARN_KERNEL_STORAGE");
-	static char text[1 << 22];
-	if (!path || !type)
-		return false;
-	FILE *file = fopen(path, "r");
-	size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
-	if (file)
-		fclose(file);
-	text[bytes] = 0;
-	kernel_driver_options.text = text;
-	kernel_driver_options.storage = !strcmp(type, "bf16") ? STORAGE_BF16 : STORAGE_F16;
-	return true;
-}
-
 int main(void)
 {
 	Suite *suite = suite_create("cuda_kernels");
@@ -513,21 +464,17 @@ int main(void)
 	tcase_set_timeout(special, 60);
 	tcase_add_loop_test(reference, agree_with_the_reference, 0, GROUPS);
 	tcase_add_loop_test(bits, give_the_same_bits, 0, GROUPS);
-	if (other_storage()) {
-		tcase_add_test(special, stored_numbers_are_read);
-		tcase_add_test(special, numbers_are_rounded);
-	} else {
-		tcase_add_test(special, names_are_those_of_the_text);
-		tcase_add_test(special, activations_are_accurate);
-		tcase_add_test(special, special_values);
-		tcase_add_test(special, clip_scale_of_many);
-		tcase_add_test(special, concat_of_many);
-		tcase_add_test(special, linear_loss_in_pieces);
-		tcase_add_test(special, limits_are_named);
-		tcase_add_test(special, grids_of_large_tensors);
-		tcase_add_test(special, places_have_64_bits);
-		tcase_add_test(special, epilogue_is_exact);
-	}
+	tcase_add_loop_test(reference, agree_in_16_bits, 0, GROUPS);
+	tcase_add_loop_test(special, names_are_those_of_the_text, 0, STORED_KINDS);
+	tcase_add_test(special, activations_are_accurate);
+	tcase_add_test(special, special_values);
+	tcase_add_test(special, clip_scale_of_many);
+	tcase_add_test(special, concat_of_many);
+	tcase_add_test(special, linear_loss_in_pieces);
+	tcase_add_test(special, limits_are_named);
+	tcase_add_test(special, grids_of_large_tensors);
+	tcase_add_test(special, places_have_64_bits);
+	tcase_add_test(special, epilogue_is_exact);
 	suite_add_tcase(suite, reference);
 	suite_add_tcase(suite, bits);
 	suite_add_tcase(suite, special);

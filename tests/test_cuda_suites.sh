@@ -21,6 +21,7 @@ without_libraries() {
 }
 
 expect "conformance with cuBLASLt and cuDNN" with_libraries seed=0 conformance/test_conformance
+expect "casts of every number of 16 bits" with_libraries seed=0 conformance/test_cast
 if [ -n "${TARN_TEST_SLOW:-}" ]; then
 	for seed in 1 2; do
 		expect "conformance, random order $seed" with_libraries seed=$seed conformance/test_conformance

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Compiles the CUDA kernels to the PTX text that is committed and built into the program.
 #
-#   tools/make_ptx.sh [FILE [f32|bf16|f16]]   writes drivers/cuda/kernels/tarn_kernels.ptx, or FILE; large tensors are
-#                                             stored in that type (f32)
+#   tools/make_ptx.sh [FILE f32|bf16|f16]    writes drivers/cuda/kernels/tarn_kernels_*.ptx, or FILE; large tensors are
+#                                            stored in that type
 #   tools/make_ptx.sh --sources              prints the checksum of the sources
 #   tools/make_ptx.sh --compiler             prints what compiles them here
 #
@@ -66,5 +66,6 @@ compile() {
 case ${1:-} in
 --sources) sources_sum ;;
 --compiler) compiler_line ;;
-*) compile "${1:-$kernels/tarn_kernels.ptx}" "${2:-f32}" ;;
+"") for storage in f32 bf16 f16; do compile "$kernels/tarn_kernels_$storage.ptx" $storage; done ;;
+*) compile "$1" "$2" ;;
 esac

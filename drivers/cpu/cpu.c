@@ -219,6 +219,7 @@ static bool stores_narrow(const struct kernel *kernel)
 	case OP_INPUT:
 	case OP_RESHAPE:
 	case OP_STOP_GRADIENT:
+	case OP_SLICE_VIEW:
 	case OP_CONCAT:
 	case OP_SLICE:
 	case OP_PAD_AXIS:

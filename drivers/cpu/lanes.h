@@ -1,5 +1,5 @@
 /*
- * lanes.h - sums along contiguous floats in a fixed order that vectorises.
+ * lanes.h - sums along contiguous floats in a fixed order that vectorises, and the largest of them.
  *
  * Element i is added to lane i % LANES, then the lanes are added in order: the same bits with and without vector
  * instructions. A lane sums in float, so runs are short (LANES * LANE_RUN elements) and their totals are added in
@@ -27,5 +27,8 @@ static inline double lanes_total(const struct lanes *lanes)
 
 /* Sum of n floats, by lanes. */
 double lanes_sum(const float *x, uint32_t n);
+
+/* Largest factor * x[i]; what is not a number does not count, -INFINITY when nothing does. */
+float lanes_largest(const float *x, uint32_t n, float factor);
 
 #endif

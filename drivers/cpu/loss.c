@@ -4,6 +4,7 @@
  *
  * Sums are double and in the order of the rows, then of the chunks.
  */
+#include "cpu/lanes.h"
 #include "cpu/reduction.h"
 #include "cpu/rows.h"
 
@@ -66,6 +67,17 @@ static void label_weights_body(const struct bound_instr *instr, uint64_t chunk)
 	}
 }
 
+static bool is_first_largest(const float *x, uint32_t classes, uint32_t label)
+{
+	float largest = lanes_largest(x, classes, 1.0f);
+	if (label >= classes || x[label] != largest)
+		return false;
+	for (uint32_t k = 0; k < label; k++)
+		if (x[k] == largest)
+			return false;
+	return true;
+}
+
 static void count_correct_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct operand *logits = kernel_input(instr->kernel, 0);
@@ -76,10 +88,7 @@ static void count_correct_body(const struct bound_instr *instr, uint64_t chunk)
 	double correct = 0.0;
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *x = (const float *)instr->address[0] + r * classes;
-		uint32_t best = 0;
-		for (uint32_t k = 1; k < classes; k++)
-			best = x[k] > x[best] ? k : best;
-		correct += best == (uint32_t)label[r] && label_counts(&rule, label[r]);
+		correct += label_counts(&rule, label[r]) && is_first_largest(x, classes, (uint32_t)label[r]);
 	}
 	((double *)instr->workspace)[chunk] = correct;
 }

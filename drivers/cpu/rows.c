@@ -6,14 +6,6 @@
 
 #include <math.h>
 
-static float row_largest(const float *x, uint32_t n)
-{
-	float largest = x[0];
-	for (uint32_t k = 1; k < n; k++)
-		largest = x[k] > largest ? x[k] : largest;
-	return largest;
-}
-
 /* sum_k exp(x_k - largest); runs are short, so that the sum is as good as one in double. */
 CPU_CLONES static double run_exponentials(const float *x, uint32_t n, float largest)
 {
@@ -29,7 +21,7 @@ CPU_CLONES static double run_exponentials(const float *x, uint32_t n, float larg
 
 struct row_exponentials row_exponentials(const float *x, uint32_t n)
 {
-	struct row_exponentials row = { row_largest(x, n), 0.0 };
+	struct row_exponentials row = { lanes_largest(x, n, 1.0f), 0.0 };
 	for (uint32_t k = 0; k < n; k += LANES * LANE_RUN)
 		row.total += run_exponentials(x + k, n - k < LANES * LANE_RUN ? n - k : LANES * LANE_RUN, row.largest);
 	return row;

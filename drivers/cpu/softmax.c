@@ -10,14 +10,6 @@
 
 #include <math.h>
 
-static float largest_of(const float *x, uint32_t n, float alpha)
-{
-	float largest = alpha * x[0];
-	for (uint32_t k = 1; k < n; k++)
-		largest = alpha * x[k] > largest ? alpha * x[k] : largest;
-	return largest;
-}
-
 /* y = exp(alpha * x - largest), and its sum. */
 CPU_CLONES static double exponentials(const float *x, float *y, uint32_t n, float alpha, float largest)
 {
@@ -105,7 +97,7 @@ static void softmax_body(const struct bound_instr *instr, uint64_t chunk)
 		const float *x = (const float *)instr->address[0] + r * n;
 		float *y = (float *)instr_output(instr, 0) + r * n;
 		uint32_t count = visible(kernel, r);
-		double sum = exponentials(x, y, count, alpha, largest_of(x, count, alpha));
+		double sum = exponentials(x, y, count, alpha, lanes_largest(x, count, alpha));
 		scale_row(y, count, (float)(1.0 / sum));
 		for (uint32_t i = count; i < n; i++)
 			y[i] = 0.0f;
@@ -119,7 +111,7 @@ static void log_softmax_body(const struct bound_instr *instr, uint64_t chunk)
 	struct range rows = chunk_range(kernel, chunk, kernel_input(kernel, 0)->rows);
 	for (uint64_t r = rows.begin; r < rows.end; r++) {
 		const float *x = (const float *)instr->address[0] + r * n;
-		float largest = largest_of(x, n, 1.0f);
+		float largest = lanes_largest(x, n, 1.0f);
 		double lse = (double)largest + log(exponential_sum(x, n, largest));
 		shift_row(x, (float *)instr_output(instr, 0) + r * n, n, (float)lse);
 	}

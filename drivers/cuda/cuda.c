@@ -56,8 +56,8 @@ static bool is_convolution(uint32_t kind)
 static enum tarn_status prepare(struct cuda_state *state, const struct graph *graph, uint32_t op, struct kernel *kernel)
 {
 	struct cuda_launch_list list = { .host = state->host };
-	enum tarn_status st = TARN_OK;
-	if (is_convolution(graph->op[op].kind) && (state->dnn || state->dnn_device))
+	enum tarn_status st = cuda_load_kernels(state, cuda_launch_stored(graph, op));
+	if (!st && is_convolution(graph->op[op].kind) && (state->dnn || state->dnn_device))
 		st = convolution_compile(state, graph, op, kernel);
 	if (st)
 		return tarn_fail_prefix(st, "%s", kernel->name);
@@ -168,7 +168,7 @@ static enum tarn_status keep_launch(struct cuda_state *state, const struct cuda_
 	struct prepared_launch *to = HOST_NEW(state->host, struct prepared_launch);
 	if (!to)
 		return TARN_ENOMEM;
-	to->function = cuda_function(state, from->function);
+	to->function = cuda_function(state, from->function, from->stored);
 	if (!to->function)
 		return TARN_EINTERNAL;
 	to->parameter = from->parameter;

@@ -41,6 +41,8 @@
 
 #define CUDA_ABI_CUBLASLT(X)                              \
 	X(CUDA_R_32F, 0)                                  \
+	X(CUDA_R_16F, 2)                                  \
+	X(CUDA_R_16BF, 14)                                \
 	X(CUBLAS_COMPUTE_32F, 68)                         \
 	X(CUBLAS_COMPUTE_32F_FAST_TF32, 77)               \
 	X(CUBLAS_OP_N, 0)                                 \
@@ -60,6 +62,8 @@
 
 #define CUDA_ABI_CUDNN(X)                                                     \
 	X(CUDNN_DATA_FLOAT, 0)                                                \
+	X(CUDNN_DATA_HALF, 2)                                                 \
+	X(CUDNN_DATA_BFLOAT16, 9)                                             \
 	X(CUDNN_CROSS_CORRELATION, 1)                                         \
 	X(CUDNN_HEUR_MODE_FALLBACK, 2)                                        \
 	X(CUDNN_HEUR_MODE_A, 3)                                               \

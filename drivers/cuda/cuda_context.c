@@ -57,20 +57,26 @@ static void set_limits(struct cuda_state *state)
 	(void)cu->cuCtxSetLimit(ABI_CU_LIMIT_MALLOC_HEAP_SIZE, LEAST_POOL_BYTES);
 }
 
-static enum tarn_status open_module(struct cuda_state *state)
+enum tarn_status cuda_load_kernels(struct cuda_state *state, enum storage_kind stored)
 {
-	state->function = HOST_ARRAY(state->host, cuda_kernel_count, void *);
-	if (!state->function)
+	char name[CUDA_KERNEL_NAME_BYTES];
+	if (state->function[stored] || state->described)
+		return TARN_OK;
+	void **function = HOST_ARRAY(state->host, cuda_kernel_count, void *);
+	if (!function)
 		return TARN_ENOMEM;
-	enum tarn_status st = CU(state, cuModuleLoadData, &state->module, cuda_kernels_text);
+	enum tarn_status st = CU(state, cuModuleLoadData, &state->module[stored], cuda_kernels_text[stored]);
 	for (uint32_t i = 0; i < cuda_kernel_count && !st; i++) {
-		st = CU(state, cuModuleGetFunction, &state->function[i], state->module, cuda_kernel_name[i]);
+		cuda_launch_name(cuda_kernel_name[i], stored, name);
+		st = CU(state, cuModuleGetFunction, &function[i], state->module[stored], name);
 		if (!st)
-			st = CU(state, cuFuncLoad, state->function[i]);
+			st = CU(state, cuFuncLoad, function[i]);
 		if (st)
-			st = tarn_fail_prefix(st, "own kernel %s", cuda_kernel_name[i]);
+			st = tarn_fail_prefix(st, "own kernel %s", name);
 	}
-	return st ? st : ledger_measure(state, LEDGER_MODULE);
+	if (!st)
+		state->function[stored] = function;
+	return st;
 }
 
 static enum tarn_status open_handles(struct cuda_state *state)
@@ -118,15 +124,17 @@ enum tarn_status cuda_boot(struct cuda_state *state)
 	if (!st)
 		st = ledger_measure(state, LEDGER_STREAMS);
 	if (!st)
-		st = open_module(state);
+		st = cuda_load_kernels(state, STORED_F32);
+	if (!st)
+		st = ledger_measure(state, LEDGER_MODULE);
 	return st ? st : open_handles(state);
 }
 
-void *cuda_function(const struct cuda_state *state, const char *name)
+void *cuda_function(const struct cuda_state *state, const char *name, enum storage_kind stored)
 {
-	for (uint32_t i = 0; i < cuda_kernel_count; i++)
+	for (uint32_t i = 0; state->function[stored] && i < cuda_kernel_count; i++)
 		if (!strcmp(cuda_kernel_name[i], name))
-			return state->function[i];
+			return state->function[stored][i];
 	tarn_fail(TARN_EINTERNAL, "cuda: there is no own kernel %s", name);
 	return NULL;
 }
@@ -162,8 +170,9 @@ void cuda_shut_down(struct cuda_state *state)
 		(void)libraries->dnn.cudnnDestroy(state->dnn);
 	if (state->blas)
 		(void)libraries->blas.cublasLtDestroy(state->blas);
-	if (state->module)
-		(void)libraries->cu.cuModuleUnload(state->module);
+	for (int stored = 0; stored < STORED_KINDS; stored++)
+		if (state->module[stored])
+			(void)libraries->cu.cuModuleUnload(state->module[stored]);
 	cuda_copy_close(state);
 	if (state->context)
 		(void)libraries->cu.cuDevicePrimaryCtxRelease(state->device);

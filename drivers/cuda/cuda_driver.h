@@ -104,8 +104,8 @@ struct cuda_state {
 	bool lost; /* a sticky error: no further call can succeed */
 	int device;
 	void *context, *compute, *copy;
-	void *module;
-	void **function; /* one for each of cuda_kernel_name */
+	void *module[STORED_KINDS];    /* loaded at boot, and when an op is the first that is stored so */
+	void **function[STORED_KINDS]; /* one for each of cuda_kernel_name */
 	void *blas, *dnn, *dnn_device;
 	struct {
 		void *memory, *event;
@@ -137,8 +137,10 @@ enum tarn_status cudnn_check(struct cuda_state *state, int error, const char *ca
 enum tarn_status cuda_boot(struct cuda_state *state);
 /* Gives back all that boot, compile, bind, reserve and capture made; safe after a failure anywhere. */
 void cuda_shut_down(struct cuda_state *state);
-/* The function of an own kernel; NULL after tarn_fail when the module has none of that name. */
-void *cuda_function(const struct cuda_state *state, const char *name);
+/* The module of own kernels that store large tensors so, if it is not there yet. */
+enum tarn_status cuda_load_kernels(struct cuda_state *state, enum storage_kind stored);
+/* The function of an own kernel, by its name in cuda_kernel_name; NULL after tarn_fail when there is none. */
+void *cuda_function(const struct cuda_state *state, const char *name, enum storage_kind stored);
 
 /* ---- cuda_copy.c */
 enum tarn_status cuda_copy_open(struct cuda_state *state);

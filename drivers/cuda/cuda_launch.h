@@ -11,6 +11,7 @@
 #define TARN_CUDA_LAUNCH_H
 
 #include "base/host_arena.h"
+#include "cuda/kernels/parameters.h"
 #include "graph/graph.h"
 
 /* Bytes of a kernel's one parameter. */
@@ -25,6 +26,8 @@ struct cuda_launch {
 	uint32_t parameter_bytes;
 	/* The kernel's one by-value struct; device addresses are in it as 64-bit numbers. */
 	void *parameter;
+	/* How it stores large tensors, where its name ends in _f32: a kernel of the text of that type stands for it. */
+	enum storage_kind stored;
 	/* A matrix product, whose parameter is a struct matmul_parameters (kernels/parameters.h). */
 	bool product;
 };
@@ -54,11 +57,17 @@ enum tarn_status cuda_launch_product_epilogue(const struct cuda_launch *product,
 enum tarn_status cuda_launch_epilogue(const struct graph *graph, uint32_t op, const uint64_t *address,
 				      struct cuda_launch_list *list);
 
-/* All kernel names, so that every one is loaded at boot. */
+/* The storage type of an op, which is that of its kernels. */
+enum storage_kind cuda_launch_stored(const struct graph *graph, uint32_t op);
+/* The name that a kernel of cuda_kernel_name has in the text of a storage type, into `text`. */
+#define CUDA_KERNEL_NAME_BYTES 64u
+const char *cuda_launch_name(const char *function, enum storage_kind stored, char text[CUDA_KERNEL_NAME_BYTES]);
+
+/* All kernel names, so that every one is loaded with its text. */
 extern const char *const cuda_kernel_name[];
 extern const uint32_t cuda_kernel_count;
 
-/* The module that has them: PTX, zero-terminated (kernels/tarn_kernels.ptx as text in the program). */
-extern const char cuda_kernels_text[];
+/* The modules that have them, one for each storage type: PTX, zero-terminated (kernels/tarn_kernels_*.ptx). */
+extern const char *const cuda_kernels_text[STORED_KINDS];
 
 #endif

@@ -1,13 +1,24 @@
-/* kernels_text.c - the PTX text of all kernels, as a zero-terminated string in the program. */
+/* kernels_text.c - the PTX texts of all kernels, as zero-terminated strings in the program. */
 #include "cuda/cuda_launch.h"
 
 /* The path is relative to the top folder, where the Makefile compiles. */
-__asm__(".pushsection .rodata\n"
-	".global cuda_kernels_text\n"
-	".hidden cuda_kernels_text\n"
-	".type cuda_kernels_text, @object\n"
-	"cuda_kernels_text:\n"
-	".incbin \"drivers/cuda/kernels/tarn_kernels.ptx\"\n"
-	".byte 0\n"
-	".size cuda_kernels_text, . - cuda_kernels_text\n"
-	".popsection\n");
+#define TEXT(name, file)                                 \
+	extern const char name[];                        \
+	__asm__(".pushsection .rodata\n"                 \
+		".global " #name "\n"                    \
+		".hidden " #name "\n"                    \
+		".type " #name ", @object\n" #name ":\n" \
+		".incbin \"" file "\"\n"                 \
+		".byte 0\n"                              \
+		".size " #name ", . - " #name "\n"       \
+		".popsection\n")
+
+TEXT(cuda_kernels_f32, "drivers/cuda/kernels/tarn_kernels_f32.ptx");
+TEXT(cuda_kernels_bf16, "drivers/cuda/kernels/tarn_kernels_bf16.ptx");
+TEXT(cuda_kernels_f16, "drivers/cuda/kernels/tarn_kernels_f16.ptx");
+
+const char *const cuda_kernels_text[STORED_KINDS] = {
+	[STORED_F32] = cuda_kernels_f32,
+	[STORED_BF16] = cuda_kernels_bf16,
+	[STORED_F16] = cuda_kernels_f16,
+};

@@ -1,6 +1,8 @@
 /* launch.c - the table of launch functions, and what they share. */
 #include "cuda/launch.h"
 
+#include "graph/storage.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +81,11 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_WEIGHT_MASK] = launch_weight_mask,
 	[OP_BINARY_CROSS_ENTROPY] = launch_binary_cross_entropy,
 	[OP_BINARY_CROSS_ENTROPY_GRAD] = launch_loss_grad,
+	[OP_CAST] = launch_cast,
+	[OP_FUNCTION] = launch_function,
+	[OP_MAX_POOL_GATHER] = launch_pool,
+	[OP_LABEL_WEIGHTS] = launch_label_weights,
+	[OP_LABEL_SHARE] = launch_label_share,
 	[OP_BATCH_MATMUL] = launch_batch_matmul,
 	[OP_ATTENTION] = launch_attention,
 	[OP_ATTENTION_GRAD] = launch_attention_grad,
@@ -115,6 +122,13 @@ const char *const cuda_kernel_name[] = {
 	"tarn_scale_f32",
 	"tarn_dropout_f32",
 	"tarn_dropout_samples_f32",
+	"tarn_cast",
+	"tarn_exponential_f32",
+	"tarn_logarithm_f32",
+	"tarn_power_f32",
+	"tarn_max_pool_gather_f32",
+	"tarn_label_weights",
+	"tarn_label_share",
 	"tarn_fill_f32",
 	"tarn_squared_error_grad_f32",
 	"tarn_sgd_f32",
@@ -231,6 +245,7 @@ enum tarn_status launch_add_shared(struct launch_call *call, const char *functio
 					.block = { (uint32_t)block.x, (uint32_t)block.y, (uint32_t)block.z },
 					.shared_bytes = shared_bytes,
 					.parameter_bytes = (uint32_t)bytes,
+					.stored = call->stored,
 					.parameter = memcpy(copy, parameter, bytes) };
 	*(list->launches++ ? &list->last->next : &list->first) = launch;
 	list->last = launch;
@@ -276,6 +291,16 @@ uint64_t launch_product(const struct tensor *tensor, uint32_t first, uint32_t la
 	return product;
 }
 
+uint32_t launch_stored_bytes(enum storage_kind stored)
+{
+	return stored == STORED_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+enum storage_kind launch_kind_of(uint32_t dtype)
+{
+	return dtype == DTYPE_BF16 ? STORED_BF16 : dtype == DTYPE_F16 ? STORED_F16 : STORED_F32;
+}
+
 void launch_clamp(uint32_t activation, float *low, float *high)
 {
 	bool clamped = activation == ACTIVATION_RELU || activation == ACTIVATION_RELU6;
@@ -285,6 +310,37 @@ void launch_clamp(uint32_t activation, float *low, float *high)
 
 /* ---- the seam ---- */
 
+enum storage_kind cuda_launch_stored(const struct graph *graph, uint32_t op)
+{
+	const struct op *node = &graph->op[op];
+	return launch_kind_of(
+		storage_type(graph, (enum op_kind)node->kind, &node->attr, op_inputs(graph, op), node->inputs));
+}
+
+const char *cuda_launch_name(const char *function, enum storage_kind stored, char text[CUDA_KERNEL_NAME_BYTES])
+{
+	static const char *const suffix[STORED_KINDS] = { "f32", "bf16", "f16" };
+	size_t stem = strlen(function) - 3;
+	bool named = !strcmp(function + stem, suffix[STORED_F32]);
+	snprintf(text, CUDA_KERNEL_NAME_BYTES, "%.*s%s", (int)stem, function, named ? suffix[stored] : function + stem);
+	return text;
+}
+
+/* Operands that the table of storage types allows and no kernel takes. */
+static enum tarn_status check_stored(const struct launch_call *call)
+{
+	const struct op *op = call->op;
+	uint32_t weights = op->kind == OP_EXPONENTIAL_AVERAGE ? 1 : 0;
+	if (op->kind == OP_EMBEDDING_GRAD)
+		weights = op->inputs;
+	else if (op->kind != OP_SGD && op->kind != OP_MOMENTUM && op->kind != OP_ADAM && !weights)
+		return TARN_OK;
+	if (launch_tensor(call, weights)->dtype == DTYPE_F32)
+		return TARN_OK;
+	return launch_fail(call, "operand %u is stored as %s; here it must be f32", weights,
+			   dtype_name(launch_tensor(call, weights)->dtype));
+}
+
 static enum tarn_status call_init(struct launch_call *call, const struct graph *graph, uint32_t op,
 				  const uint64_t *address, uint64_t workspace, struct cuda_launch_list *list)
 {
@@ -292,6 +348,7 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 	call->address = address;
 	call->workspace = workspace;
 	call->list = list;
+	call->stored = cuda_launch_stored(graph, op);
 	list->first = list->last = NULL;
 	list->launches = 0;
 	if (!launch_table[call->op->kind])
@@ -300,7 +357,7 @@ static enum tarn_status call_init(struct launch_call *call, const struct graph *
 		if (tensor_elements(launch_tensor(call, i)) > (uint64_t)1 << 40)
 			return launch_fail(call, "operand %u has %llu elements; at most 2^40", i,
 					   (unsigned long long)tensor_elements(launch_tensor(call, i)));
-	return TARN_OK;
+	return check_stored(call);
 }
 
 enum tarn_status cuda_launch_build(const struct graph *graph, uint32_t op, uint64_t workspace_cap,

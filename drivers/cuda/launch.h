@@ -17,18 +17,19 @@ struct launch_call {
 	const uint64_t *address; /* of operands; NULL while only the geometry is asked for */
 	uint64_t workspace, workspace_cap;
 	uint64_t workspace_bytes; /* out */
+	enum storage_kind stored; /* of the op */
 	struct cuda_launch_list *list;
 };
 
 typedef enum tarn_status launch_fn(struct launch_call *call);
 
 launch_fn launch_copy, launch_concat, launch_slice, launch_pad, launch_permute, launch_fill;
-launch_fn launch_activation, launch_activation_grad, launch_elementwise, launch_dropout, launch_loss_grad,
-	launch_exponential_average;
+launch_fn launch_activation, launch_activation_grad, launch_cast, launch_function, launch_elementwise, launch_dropout,
+	launch_loss_grad, launch_exponential_average;
 launch_fn launch_sum_rows, launch_batch_stats, launch_batch_apply, launch_batch_reduce, launch_batch_grad_input,
 	launch_running_update, launch_layer_norm_grad_param, launch_epilogue;
 launch_fn launch_layer_norm, launch_layer_norm_grad, launch_cross_entropy, launch_cross_entropy_grad,
-	launch_count_correct;
+	launch_count_correct, launch_label_weights, launch_label_share;
 launch_fn launch_rms_norm, launch_rms_norm_grad, launch_rms_norm_grad_param, launch_softmax;
 launch_fn launch_sum_squares, launch_squared_error, launch_binary_cross_entropy, launch_clip_scale;
 launch_fn launch_repeat, launch_weight_mask, launch_embedding, launch_gate, launch_lstm_cell, launch_gru_cell;
@@ -72,6 +73,10 @@ uint64_t launch_output_address(const struct launch_call *call, uint32_t output);
 
 /* The last dimension; 1 for rank 0. */
 uint32_t launch_channels(const struct tensor *tensor);
+/* Bytes of a number that is stored so. */
+uint32_t launch_stored_bytes(enum storage_kind stored);
+/* float32, bfloat16, float16 as the kernels name them. */
+enum storage_kind launch_kind_of(uint32_t dtype);
 /* Product of the dimensions from first to last - 1. */
 uint64_t launch_product(const struct tensor *tensor, uint32_t first, uint32_t last);
 

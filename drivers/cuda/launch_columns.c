@@ -202,7 +202,7 @@ enum tarn_status launch_epilogue(struct launch_call *call)
 enum tarn_status cuda_launch_product_epilogue(const struct cuda_launch *product, struct cuda_launch_list *list)
 {
 	const struct matmul_parameters *of = product->parameter;
-	struct launch_call call = { .list = list };
+	struct launch_call call = { .list = list, .stored = of->wide ? STORED_F32 : (enum storage_kind)of->stored };
 	struct epilogue_parameters p = { .y = of->c, .bias = of->bias, .low = of->low, .high = of->high };
 	list->first = list->last = NULL;
 	list->launches = 0;

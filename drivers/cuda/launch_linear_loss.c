@@ -19,6 +19,8 @@ struct linear_loss {
 	uint32_t channels, vocabulary;
 	uint64_t x, w, label, bias;
 	uint64_t logits, behind; /* workspace: the logits of a piece, and what follows them */
+	uint64_t gradient;       /* of the logits: in their place, or where it is stored otherwise behind them */
+	uint32_t stored_bytes;   /* of a number of x, w, their products' other factors, dx */
 };
 
 static struct linear_loss describe(struct launch_call *call, uint32_t most_inputs)
@@ -34,8 +36,13 @@ static struct linear_loss describe(struct launch_call *call, uint32_t most_input
 	loss.w = launch_address(call, 1);
 	loss.label = launch_address(call, 2);
 	loss.bias = call->op->inputs == most_inputs ? launch_address(call, most_inputs - 1) : 0;
-	loss.logits = call->workspace;
+	loss.stored_bytes = launch_stored_bytes(call->stored);
+	loss.logits = loss.gradient = call->workspace;
 	call->workspace_bytes = bytes_align(loss.piece * loss.vocabulary * sizeof(float));
+	if (call->op->kind == OP_LINEAR_CROSS_ENTROPY_GRAD && call->stored != STORED_F32) {
+		loss.gradient = call->workspace + call->workspace_bytes;
+		call->workspace_bytes += bytes_align(loss.piece * loss.vocabulary * loss.stored_bytes);
+	}
 	loss.behind = call->workspace + call->workspace_bytes;
 	return loss;
 }
@@ -45,16 +52,17 @@ static uint64_t piece_rows(const struct linear_loss *loss, uint64_t first)
 	return loss->rows - first < loss->piece ? loss->rows - first : loss->piece;
 }
 
-/* Address of row `first` of a tensor of floats; 0 stays 0. */
-static uint64_t row_address(uint64_t address, uint64_t first, uint32_t channels)
+/* Address of row `first` of `bytes` bytes; 0 stays 0. */
+static uint64_t row_address(uint64_t address, uint64_t first, uint64_t bytes)
 {
-	return address ? address + first * channels * sizeof(float) : 0;
+	return address ? address + first * bytes : 0;
 }
 
 static enum tarn_status add_logits(struct launch_call *call, const struct linear_loss *loss, uint64_t first)
 {
 	struct matmul_parameters p = { .b = loss->w, .c = loss->logits, .bias = loss->bias, .batch = 1, .alpha = 1.0f };
-	p.a = row_address(loss->x, first, loss->channels);
+	p.a = row_address(loss->x, first, (uint64_t)loss->channels * loss->stored_bytes);
+	p.wide = 1;
 	p.m = piece_rows(loss, first);
 	p.n = loss->vocabulary;
 	p.k = loss->channels;
@@ -79,13 +87,15 @@ enum tarn_status launch_linear_loss(struct launch_call *call)
 	for (uint64_t first = 0; first < loss.rows && !st; first += loss.piece) {
 		p.rows = piece_rows(&loss, first);
 		cut.grid.x = launch_divide(p.rows, p.block_rows);
-		p.label = row_address(loss.label, first, 1);
-		p.new_lse = row_address(launch_output_address(call, 1), first, 1);
+		p.label = row_address(loss.label, first, sizeof(int32_t));
+		p.new_lse = row_address(launch_output_address(call, 1), first, sizeof(float));
 		p.partial = loss.behind + partials * sizeof(double);
 		partials += cut.grid.x;
 		st = add_logits(call, &loss, first);
 		if (!st)
 			st = LAUNCH_ADD(call, "tarn_cross_entropy_f32", cut.grid, cut.block, p);
+		if (!st)
+			call->list->last->stored = STORED_F32; /* logits are float */
 	}
 	if (st)
 		return st;
@@ -101,19 +111,21 @@ enum tarn_status launch_linear_loss(struct launch_call *call)
 static enum tarn_status add_gradients(struct launch_call *call, const struct linear_loss *loss, uint64_t first)
 {
 	uint64_t rows = piece_rows(loss, first);
-	struct matmul_parameters dx = { .a = loss->logits, .b = loss->w, .batch = 1, .alpha = 1.0f };
-	dx.c = row_address(launch_output_address(call, 0), first, loss->channels);
+	uint64_t x_bytes = (uint64_t)loss->channels * loss->stored_bytes;
+	struct matmul_parameters dx = { .a = loss->gradient, .b = loss->w, .batch = 1, .alpha = 1.0f };
+	dx.c = row_address(launch_output_address(call, 0), first, x_bytes);
 	dx.m = rows;
 	dx.n = loss->channels;
 	dx.k = loss->vocabulary;
 	launch_clamp(ACTIVATION_NONE, &dx.low, &dx.high);
 	struct matmul_parameters dw = dx;
-	dw.b = row_address(loss->x, first, loss->channels);
+	dw.b = row_address(loss->x, first, x_bytes);
 	dw.c = launch_output_address(call, 1);
 	dw.m = loss->vocabulary;
 	dw.k = rows;
 	dw.transpose_a = 1;
 	dw.adds = first > 0;
+	dw.wide = launch_output(call, 1)->dtype == DTYPE_F32;
 	enum tarn_status st = launch_add_product(call, &dx);
 	return st ? st : launch_add_product(call, &dw);
 }
@@ -125,8 +137,8 @@ static enum tarn_status add_row_gradients(struct launch_call *call, const struct
 	struct launch_rows cut = launch_cut_rows(piece_rows(loss, first), loss->vocabulary, false);
 	p->rows = piece_rows(loss, first);
 	p->block_rows = cut.block_rows;
-	p->label = row_address(loss->label, first, 1);
-	p->lse = row_address(launch_address(call, 3), first, 1);
+	p->label = row_address(loss->label, first, sizeof(int32_t));
+	p->lse = row_address(launch_address(call, 3), first, sizeof(float));
 	return LAUNCH_ADD(call, "tarn_cross_entropy_grad_f32", cut.grid, cut.block, *p);
 }
 
@@ -135,12 +147,19 @@ enum tarn_status launch_linear_loss_grad(struct launch_call *call)
 {
 	struct linear_loss loss = describe(call, 6);
 	struct launch_columns columns = launch_cut_columns(loss.piece, loss.vocabulary, true);
-	struct column_sums_parameters sums = { .columns = columns.columns, .x = loss.logits, .partial = loss.behind };
+	struct column_sums_parameters sums = { .columns = columns.columns, .x = loss.gradient, .partial = loss.behind };
 	uint64_t counted = loss.behind + launch_partial_bytes(&columns, 1);
-	struct row_parameters p = { .x = loss.logits, .y = loss.logits, .channels = loss.vocabulary };
+	struct row_parameters p = { .x = loss.logits, .y = loss.gradient, .channels = loss.vocabulary };
 	p.all_rows = loss.rows;
 	p.factor = launch_address(call, 4);
 	call->workspace_bytes += launch_partial_bytes(&columns, 1) + sizeof(double);
+	if (launch_output(call, 1)->dtype != DTYPE_F32 && loss.piece < loss.rows)
+		return launch_fail(
+			call,
+			"the gradient of w is a sum over pieces of %llu of %llu rows and stored as %s; it must "
+			"be f32, or memory.workspace_cap larger",
+			(unsigned long long)loss.piece, (unsigned long long)loss.rows,
+			dtype_name(launch_output(call, 1)->dtype));
 	enum tarn_status st = launch_add_labels(call, loss.label, counted, &p);
 	for (uint64_t first = 0; first < loss.rows && !st; first += loss.piece) {
 		sums.columns.rows = piece_rows(&loss, first);

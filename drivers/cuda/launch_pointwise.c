@@ -82,6 +82,25 @@ enum tarn_status launch_elementwise(struct launch_call *call)
 	return add_pointwise(call, function, &p);
 }
 
+enum tarn_status launch_function(struct launch_call *call)
+{
+	struct pointwise_parameters p = pointwise(call);
+	const char *function = call->op->attr.mode == FUNCTION_EXPONENTIAL ? "tarn_exponential_f32"
+			       : call->op->attr.mode == FUNCTION_LOGARITHM ? "tarn_logarithm_f32"
+									   : "tarn_power_f32";
+	return add_pointwise(call, function, &p);
+}
+
+enum tarn_status launch_cast(struct launch_call *call)
+{
+	const struct tensor *x = launch_tensor(call, 0), *y = launch_output(call, 0);
+	struct cast_parameters p = { .x = launch_address(call, 0), .y = launch_output_address(call, 0) };
+	p.elements = tensor_elements(y);
+	p.from = launch_kind_of(x->dtype);
+	p.to = launch_kind_of(y->dtype);
+	return LAUNCH_ADD(call, "tarn_cast", launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
+}
+
 enum tarn_status launch_fill(struct launch_call *call)
 {
 	struct pointwise_parameters p = pointwise(call);
@@ -106,17 +125,18 @@ enum tarn_status launch_dropout(struct launch_call *call)
 {
 	const struct op_attr *attr = &call->op->attr;
 	struct dropout_parameters p = { .x = launch_address(call, 0), .scalars = launch_address(call, 1) };
-	if (attr->begin)
-		return launch_fail(call, "part of a batch: there is no kernel whose draws start within the batch yet");
 	p.y = launch_output_address(call, 0);
 	p.elements = tensor_elements(launch_output(call, 0));
 	p.stream = attr->stream;
 	p.rate = attr->rate;
 	p.scale = 1.0f / (1.0f - attr->rate);
+	/* attr.begin: samples of the batch in front of these. */
+	const struct tensor *y = launch_output(call, 0);
+	p.sample_elements = y->rank ? p.elements / y->dim[0] : 1;
+	p.first = attr->begin * (attr->per_sample ? 1 : p.sample_elements);
 	if (!attr->per_sample)
 		return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR),
 				  launch_flat_block(), p);
-	p.sample_elements = p.elements / launch_output(call, 0)->dim[0];
 	return LAUNCH_ADD(call, "tarn_dropout_samples_f32", launch_blocks(p.elements, 1), launch_flat_block(), p);
 }
 

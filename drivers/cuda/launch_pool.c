@@ -34,7 +34,7 @@ enum tarn_status launch_pool(struct launch_call *call)
 	if (st)
 		return st;
 	p.x = launch_address(call, 0);
-	p.index = op->kind == OP_MAX_POOL_GRAD ? launch_address(call, 1) : 0;
+	p.index = op->kind == OP_MAX_POOL_GRAD || op->kind == OP_MAX_POOL_GATHER ? launch_address(call, 1) : 0;
 	p.y = launch_output_address(call, 0);
 	p.new_index = op->kind == OP_MAX_POOL ? launch_output_address(call, 1) : 0;
 	for (uint32_t axis = 0; axis < 2; axis++) {
@@ -48,7 +48,8 @@ enum tarn_status launch_pool(struct launch_call *call)
 	uint64_t rows = (uint64_t)out->dim[0] * out->dim[1], row_elements = (uint64_t)out->dim[2] * out->dim[3];
 	uint32_t width = launch_power_of_two(row_elements, KERNEL_THREADS), height = KERNEL_THREADS / width;
 	struct extent3 grid = { launch_divide(rows, height), launch_divide(row_elements, width), 1 };
-	const char *function = op->kind == OP_MAX_POOL        ? "tarn_max_pool_f32"
+	const char *function = op->kind == OP_MAX_POOL_GATHER ? "tarn_max_pool_gather_f32"
+			       : op->kind == OP_MAX_POOL      ? "tarn_max_pool_f32"
 			       : op->kind == OP_MAX_POOL_GRAD ? "tarn_max_pool_grad_f32"
 			       : op->kind == OP_AVG_POOL      ? "tarn_average_pool_f32"
 							      : "tarn_average_pool_grad_f32";

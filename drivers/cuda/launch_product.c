@@ -9,7 +9,9 @@ enum tarn_status launch_add_product(struct launch_call *call, const struct matmu
 {
 	struct extent3 grid = { launch_divide(product->m, PRODUCT_TILE), launch_divide(product->n, PRODUCT_TILE),
 				product->batch < UINT16_MAX ? product->batch : UINT16_MAX };
-	enum tarn_status st = LAUNCH_ADD(call, "tarn_matmul_f32", grid, launch_flat_block(), *product);
+	struct matmul_parameters p = *product;
+	p.stored = call->stored;
+	enum tarn_status st = LAUNCH_ADD(call, "tarn_matmul_f32", grid, launch_flat_block(), p);
 	if (!st)
 		call->list->last->product = true;
 	return st;
@@ -26,6 +28,7 @@ enum tarn_status launch_matmul(struct launch_call *call)
 	p.n = c->dim[1];
 	p.k = a->dim[attr->transpose_a ? 0 : 1];
 	p.batch = 1;
+	p.wide = c->dtype == DTYPE_F32;
 	p.transpose_a = attr->transpose_a;
 	p.transpose_b = attr->transpose_b;
 	launch_clamp(attr->activation, &p.low, &p.high);
@@ -42,6 +45,7 @@ enum tarn_status launch_batch_matmul(struct launch_call *call)
 	p.n = c->dim[c->rank - 1];
 	p.k = a->dim[a->rank - (attr->transpose_a ? 2 : 1)];
 	p.batch = launch_product(c, 0, c->rank - 2);
+	p.wide = c->dtype == DTYPE_F32;
 	p.transpose_a = attr->transpose_a;
 	p.transpose_b = attr->transpose_b;
 	p.alpha = attr->alpha == 0.0f ? 1.0f : attr->alpha;
@@ -133,6 +137,9 @@ enum tarn_status launch_convolution_grad_weight(struct launch_call *call)
 	struct extent3 grid = { launch_divide(p.group_out_channels, PRODUCT_TILE), launch_divide(columns, PRODUCT_TILE),
 				p.out_channels / p.group_out_channels * parts };
 	st = LAUNCH_ADD(call, "tarn_convolution_grad_weight_f32", grid, launch_flat_block(), p);
-	return st ? st
-		  : LAUNCH_ADD(call, "tarn_sum_parts_f32", launch_blocks(sum.elements, 1), launch_flat_block(), sum);
+	if (!st)
+		st = LAUNCH_ADD(call, "tarn_sum_parts_f32", launch_blocks(sum.elements, 1), launch_flat_block(), sum);
+	if (!st)
+		call->list->last->stored = launch_kind_of(launch_output(call, 0)->dtype);
+	return st;
 }

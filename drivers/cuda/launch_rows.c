@@ -187,6 +187,34 @@ enum tarn_status launch_cross_entropy_grad(struct launch_call *call)
 	return st ? st : LAUNCH_ADD(call, "tarn_cross_entropy_grad_f32", cut.grid, cut.block, p);
 }
 
+/* labels -> q (rows, K) */
+enum tarn_status launch_label_weights(struct launch_call *call)
+{
+	const struct tensor *q = launch_output(call, 0);
+	struct row_parameters p = { .rows = tensor_rows(q),
+				    .all_rows = tensor_rows(q),
+				    .channels = launch_channels(q) };
+	enum tarn_status st = launch_add_labels(call, launch_address(call, 0), call->workspace, &p);
+	call->workspace_bytes = p.ignores ? sizeof(double) : 0;
+	p.y = launch_output_address(call, 0);
+	return st ? st
+		  : LAUNCH_ADD(call, "tarn_label_weights", launch_blocks(p.rows * p.channels, 1), launch_flat_block(),
+			       p);
+}
+
+/* x, labels of a part, labels of the whole batch -> y */
+enum tarn_status launch_label_share(struct launch_call *call)
+{
+	struct label_share_parameters p = { .x = launch_address(call, 0), .y = launch_output_address(call, 0) };
+	p.part = launch_address(call, 1);
+	p.whole = launch_address(call, 2);
+	p.part_labels = tensor_elements(launch_tensor(call, 1));
+	p.whole_labels = tensor_elements(launch_tensor(call, 2));
+	p.ignored = call->op->attr.ignore_index;
+	p.ignores = call->op->attr.has_ignore_index != 0;
+	return LAUNCH_ADD(call, "tarn_label_share", ((struct extent3){ 1, 1, 1 }), launch_flat_block(), p);
+}
+
 /* ---- sums over all elements ---- */
 
 static enum tarn_status add_total(struct launch_call *call, const char *function, double divisor)

@@ -45,6 +45,8 @@ enum tarn_status launch_embedding(struct launch_call *call)
 	p.width = launch_channels(launch_output(call, 0));
 	if (call->op->kind == OP_EMBEDDING) {
 		p.words = launch_tensor(call, 0)->dim[0];
+		p.wide_table = launch_tensor(call, 0)->dtype == DTYPE_F32;
+		p.wide_result = launch_output(call, 0)->dtype == DTYPE_F32;
 		return add_elements(call, "tarn_embedding_f32", p.rows * p.width, &p, sizeof p);
 	}
 	p.words = launch_output(call, 0)->dim[0];

@@ -26,13 +26,14 @@ struct matmul {
 };
 
 /* `rows` x `columns` as stored by rows, for each of the batch, one after the other. */
-static enum tarn_status make_layout(struct cuda_state *state, uint64_t rows, uint64_t columns, uint64_t batch,
-				    void **layout)
+static enum tarn_status make_layout(struct cuda_state *state, uint32_t stored, uint64_t rows, uint64_t columns,
+				    uint64_t batch, void **layout)
 {
+	static const int type[STORED_KINDS] = { ABI_CUDA_R_32F, ABI_CUDA_R_16BF, ABI_CUDA_R_16F };
 	int32_t count = (int32_t)batch;
 	int64_t stride = (int64_t)(rows * columns);
 	enum tarn_status st =
-		BLAS(state, cublasLtMatrixLayoutCreate, layout, ABI_CUDA_R_32F, columns, rows, (int64_t)columns);
+		BLAS(state, cublasLtMatrixLayoutCreate, layout, type[stored], columns, rows, (int64_t)columns);
 	if (!st && batch > 1)
 		st = BLAS(state, cublasLtMatrixLayoutSetAttribute, *layout, ABI_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
 			  &count, sizeof count);
@@ -46,7 +47,8 @@ static enum tarn_status make_descriptors(struct cuda_state *state, struct matmul
 {
 	const struct matmul_parameters *p = &matmul->product;
 	int transpose = ABI_CUBLAS_OP_T;
-	int compute = state->tf32 ? ABI_CUBLAS_COMPUTE_32F_FAST_TF32 : ABI_CUBLAS_COMPUTE_32F;
+	int compute =
+		state->tf32 && p->stored == STORED_F32 ? ABI_CUBLAS_COMPUTE_32F_FAST_TF32 : ABI_CUBLAS_COMPUTE_32F;
 	enum tarn_status st = BLAS(state, cublasLtMatmulDescCreate, &matmul->desc, compute, ABI_CUDA_R_32F);
 	if (!st && p->transpose_b)
 		st = BLAS(state, cublasLtMatmulDescSetAttribute, matmul->desc, ABI_CUBLASLT_MATMUL_DESC_TRANSA,
@@ -55,12 +57,14 @@ static enum tarn_status make_descriptors(struct cuda_state *state, struct matmul
 		st = BLAS(state, cublasLtMatmulDescSetAttribute, matmul->desc, ABI_CUBLASLT_MATMUL_DESC_TRANSB,
 			  &transpose, sizeof transpose);
 	if (!st)
-		st = make_layout(state, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->batch,
+		st = make_layout(state, p->stored, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->batch,
 				 &matmul->first);
 	if (!st)
-		st = make_layout(state, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->batch,
+		st = make_layout(state, p->stored, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->batch,
 				 &matmul->second);
-	return st ? st : make_layout(state, p->m, p->n, p->batch, &matmul->result);
+	return st ? st
+		  : make_layout(state, p->wide ? (uint32_t)STORED_F32 : p->stored, p->m, p->n, p->batch,
+				&matmul->result);
 }
 
 static enum tarn_status set_preference(struct cuda_state *state, void *preference, uint64_t limit)
@@ -101,7 +105,8 @@ static enum tarn_status choose_algorithm(struct cuda_state *state, struct matmul
 static bool same_product(const struct matmul_parameters *a, const struct matmul_parameters *b)
 {
 	return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
-	       a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
+	       a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->stored == b->stored &&
+	       a->wide == b->wide;
 }
 
 const struct matmul *matmul_find(const struct kernel *kernel, const struct matmul_parameters *product)

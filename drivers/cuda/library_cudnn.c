@@ -27,6 +27,7 @@ struct convolution {
 	void *plan; /* the last of them; NULL on a described device */
 	uint64_t workspace_bytes;
 	uint32_t kind;
+	bool narrow;                    /* stored in 16 bits, which tensor cores multiply exactly */
 	uint32_t image, weight, result; /* which operand of the op each is */
 };
 
@@ -108,9 +109,12 @@ static void finish(struct maker *maker, void *descriptor)
 }
 
 /* cuDNN's order of dimensions is N C H W (O I KH KW); strides say how they lie in memory. */
-static void *make_tensor(struct maker *maker, int64_t uid, const int64_t dim[4], const int64_t stride[4])
+static void *make_tensor(struct maker *maker, int64_t uid, uint32_t dtype, const int64_t dim[4],
+			 const int64_t stride[4])
 {
-	const int type = ABI_CUDNN_DATA_FLOAT;
+	const int type = dtype == DTYPE_BF16  ? ABI_CUDNN_DATA_BFLOAT16
+			 : dtype == DTYPE_F16 ? ABI_CUDNN_DATA_HALF
+					      : ABI_CUDNN_DATA_FLOAT;
 	const int64_t alignment = TENSOR_ALIGNMENT;
 	void *tensor = make(maker, ABI_CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	set(maker, tensor, ABI_CUDNN_ATTR_TENSOR_DATA_TYPE, ABI_CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -125,13 +129,14 @@ static void *make_tensor(struct maker *maker, int64_t uid, const int64_t dim[4],
 static void *make_image(struct maker *maker, int64_t uid, const struct tensor *tensor)
 {
 	const int64_t n = tensor->dim[0], h = tensor->dim[1], w = tensor->dim[2], c = tensor->dim[3];
-	return make_tensor(maker, uid, (const int64_t[]){ n, c, h, w }, (const int64_t[]){ h * w * c, 1, w * c, c });
+	return make_tensor(maker, uid, tensor->dtype, (const int64_t[]){ n, c, h, w },
+			   (const int64_t[]){ h * w * c, 1, w * c, c });
 }
 
 static void *make_weight(struct maker *maker, const struct tensor *tensor)
 {
 	const int64_t o = tensor->dim[0], i = tensor->dim[1], h = tensor->dim[2], w = tensor->dim[3];
-	return make_tensor(maker, UID_WEIGHT, (const int64_t[]){ o, i, h, w },
+	return make_tensor(maker, UID_WEIGHT, tensor->dtype, (const int64_t[]){ o, i, h, w },
 			   (const int64_t[]){ i * h * w, h * w, w, 1 });
 }
 
@@ -186,7 +191,8 @@ static void *make_operation_graph(struct maker *maker, const struct graph *graph
 }
 
 /* Notes of an engine that the run's promises or its precision exclude. */
-static enum tarn_status is_allowed(struct cuda_state *state, void *configuration, bool *allowed)
+static enum tarn_status is_allowed(struct cuda_state *state, const struct convolution *convolution, void *configuration,
+				   bool *allowed)
 {
 	int note[ABI_CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 	int64_t count = 0;
@@ -208,6 +214,8 @@ static enum tarn_status is_allowed(struct cuda_state *state, void *configuration
 			*allowed = false;
 			break;
 		case ABI_CUDNN_NUMERICAL_NOTE_TENSOR_CORE: /* float32 on tensor cores is tf32 */
+			*allowed &= state->tf32 || convolution->narrow;
+			break;
 		case ABI_CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
 			*allowed &= state->tf32;
 			break;
@@ -264,7 +272,7 @@ static enum tarn_status try_list(struct cuda_state *state, struct convolution *c
 	enum tarn_status st = TARN_OK;
 	for (int64_t i = 0; i < count && !taken && !st; i++) {
 		bool allowed;
-		st = is_allowed(state, configuration[i], &allowed);
+		st = is_allowed(state, convolution, configuration[i], &allowed);
 		if (!st && allowed)
 			st = try_engine(state, convolution, configuration[i], &taken);
 		if (taken) { /* the plan refers to it */
@@ -328,6 +336,7 @@ enum tarn_status convolution_compile(struct cuda_state *state, const struct grap
 		return TARN_ENOMEM;
 	kernel->convolution = convolution;
 	find_operands(convolution, &graph->op[op]);
+	convolution->narrow = cuda_launch_stored(graph, op) != STORED_F32;
 	struct maker maker = { .state = state, .convolution = convolution };
 	void *operations = make_operation_graph(&maker, graph, op);
 	enum tarn_status st = maker.status;

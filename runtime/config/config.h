@@ -68,7 +68,7 @@ enum optimizer_kind {
 	OPTIMIZER_ADAFACTOR
 };
 enum optimizer_state { STATE_FLOAT32, STATE_INT8 };
-enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
+enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };

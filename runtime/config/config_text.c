@@ -317,7 +317,8 @@ static void write_value(struct writer *writer, const struct config_key *key, con
 	case CONFIG_BYTES:
 		if (*(const uint64_t *)field == UINT64_MAX)
 			write_format(writer, "unlimited");
-		else if (*(const uint64_t *)field == BUDGET_AUTO && (!strcmp(key->path, "memory.budget") || !strcmp(key->path, "memory.workspace_cap")))
+		else if (*(const uint64_t *)field == BUDGET_AUTO &&
+			 (!strcmp(key->path, "memory.budget") || !strcmp(key->path, "memory.workspace_cap")))
 			write_format(writer, "auto");
 		else
 			write_format(writer, "%llu B", (unsigned long long)*(const uint64_t *)field);

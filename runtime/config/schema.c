@@ -44,10 +44,8 @@ static const char *const objectives[] = { "loss", "hvp", "maml" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
-static const char *const formats[] = { "float32", "bfloat16", "float16", "bf16", "fp16", "half" };
-static const uint32_t format_alias[] = { NUMBER_BFLOAT16, NUMBER_FLOAT16, NUMBER_FLOAT16 };
-static const char *const bfloat_formats[] = { "float32", "bfloat16", "bf16" };
-static const uint32_t bfloat_alias[] = { NUMBER_BFLOAT16 };
+static const char *const formats[] = { "float32", "bfloat16", "bf16" };
+static const uint32_t format_alias[] = { NUMBER_BFLOAT16 };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -241,12 +239,12 @@ const struct config_key config_schema[] = {
 
 	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
 	  .example = "bfloat16",
-	  .help = "How activations, and the copies of weights that products read, are stored: float32, bfloat16 or float16 "
-		  "(also: bf16, fp16, half). All arithmetic and every sum is float32, and so are statistics, losses, "
-		  "biases, norms' scales and the weights that the optimizer changes." },
-	{ .path = "precision.gradients", CHOICE(precision.gradients, bfloat_formats), ALIASES(bfloat_alias),
+	  .help = "How activations, and the copies of weights that products read, are stored: float32 or bfloat16 (also: "
+		  "bf16), which halves the memory of a step. All arithmetic and every sum is float32, and so are statistics, "
+		  "losses, biases, norms' scales and the weights that the optimizer changes." },
+	{ .path = "precision.gradients", CHOICE(precision.gradients, formats), ALIASES(format_alias),
 	  .default_text = "float32", .example = "float32",
-	  .help = "How the gradients of weights are stored until their update: float32, or bfloat16 (also: bf16) with "
+	  .help = "How the gradients of weights are stored until their update: float32, or bfloat16 with "
 		  "precision.compute: bfloat16." },
 
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",

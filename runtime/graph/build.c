@@ -306,7 +306,7 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 static enum dtype dtype_of(uint32_t format)
 {
-	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : format == NUMBER_FLOAT16 ? DTYPE_F16 : DTYPE_F32;
+	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
 /* The graph as the configuration stores it. */

@@ -109,17 +109,6 @@ static enum tarn_status gru_step(const struct recurrent *r, uint32_t layer, uint
 	return st ? st : add_step(r, OP_GRU_CELL, layer, step, "cell", NULL, input, 3, &l->h);
 }
 
-/*
- * A step's rows of the inputs' product. Where only a sum with the state's product reads them they are a view. Where the
- * cell itself does, its gradient reads them too, much later, and a view would keep the rows of all steps until then.
- */
-static enum op_kind gates_slice(const struct recurrent *r, const struct recurrent_layer *l, uint32_t gates,
-				const struct op_attr *rows)
-{
-	bool summed = !r->options->gru;(void)l;
-	return summed ? slice_kind(r->net->graph, gates, rows) : OP_SLICE;
-}
-
 /* A layer on the rows (steps * samples, C) of a chunk: its h of each step, joined the same way. */
 static enum tarn_status run_chunk(const struct recurrent *r, uint32_t layer, uint32_t first, uint32_t steps,
 				  struct recurrent_layer *l, uint32_t *x)
@@ -134,8 +123,7 @@ static enum tarn_status run_chunk(const struct recurrent *r, uint32_t layer, uin
 		const struct op_attr rows = { .begin = t * r->samples, .extent = { r->samples } };
 		uint32_t slice = gates;
 		if (steps > 1)
-			st = add_step(r, gates_slice(r, l, gates, &rows), layer, first + t, "slice", &rows, &gates, 1,
-				      &slice);
+			st = add_step(r, OP_SLICE, layer, first + t, "slice", &rows, &gates, 1, &slice);
 		if (!st)
 			st = r->options->gru ? gru_step(r, layer, first + t, slice, l)
 					     : lstm_step(r, layer, first + t, slice, l);

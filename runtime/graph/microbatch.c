@@ -197,8 +197,8 @@ static enum tarn_status slice_input(struct join *join, uint32_t op)
 	const struct op_attr attr = { .begin = join->first, .extent = { join->part->samples } };
 	uint32_t whole = join->input[join->id[op_inputs(part, op)[0]]];
 	const char *text = part_name(join, op_name(part, op));
-	return text ? graph_add_op(join->graph, OP_SLICE, PHASE_FORWARD, text, &attr, &whole, 1,
-				   &join->id[op_outputs(part, op)[0]])
+	return text ? graph_add_op(join->graph, slice_kind(join->graph, whole, &attr), PHASE_FORWARD, text, &attr,
+				   &whole, 1, &join->id[op_outputs(part, op)[0]])
 		    : TARN_ENOMEM;
 }
 

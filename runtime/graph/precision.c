@@ -162,8 +162,11 @@ static enum tarn_status copy_op(struct pass *pass, uint32_t op)
 			st = in_type(pass, input[i], storage_has(storage->inputs, i) ? type : DTYPE_F32, from->phase,
 				     &pass->input[i]);
 	}
+	/* Rows of 16 bits may begin where no view can. */
+	enum op_kind kind =
+		from->kind == OP_SLICE_VIEW && !st ? slice_kind(pass->to, pass->input[0], &attr) : from->kind;
 	if (!st)
-		st = graph_add_op(pass->to, from->kind, (enum op_phase)from->phase,
+		st = graph_add_op(pass->to, kind, (enum op_phase)from->phase,
 				  op_row(from->kind)->version_of[0] < 0 ? result : op_name(pass->from, op), &attr,
 				  pass->input, from->inputs, made);
 	if (st)

@@ -19,7 +19,7 @@
 #include "graph/graph.h"
 
 struct precision {
-	enum dtype compute;   /* of activations and of the copies of weights: DTYPE_BF16, DTYPE_F16; DTYPE_F32: none */
+	enum dtype compute;   /* of activations and of the copies of weights: DTYPE_BF16 or DTYPE_F16 */
 	enum dtype gradients; /* of the gradients of weights, where an op has a choice: DTYPE_F32, or `compute` */
 	enum dtype
 		weights; /* DTYPE_F32: master weights; DTYPE_BF16: weights that are products' factors have no other */

@@ -68,8 +68,8 @@ shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_
 /* shape_nn.c */
 shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
 	shape_rule_pool, shape_rule_pool_grad, shape_rule_max_pool_gather, shape_rule_label_weights,
-	shape_rule_label_share, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update,
-	shape_rule_layer_norm, shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
+	shape_rule_label_share, shape_rule_sum_rows, shape_rule_batch, shape_rule_running_update, shape_rule_layer_norm,
+	shape_rule_layer_norm_grad, shape_rule_cross_entropy, shape_rule_squared_error;
 /* shape_sequence.c */
 shape_rule_fn shape_rule_batch_matmul, shape_rule_add_broadcast, shape_rule_broadcast_rows, shape_rule_embedding,
 	shape_rule_embedding_grad, shape_rule_softmax, shape_rule_log_softmax, shape_rule_attention,

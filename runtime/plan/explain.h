@@ -18,7 +18,7 @@ struct plan_point {
 	uint32_t recomputed_ops;
 };
 
-#define PLAN_CURVE_POINTS 14u
+#define PLAN_CURVE_POINTS 14u /* at most; fewer where a plan takes long */
 
 /* Budgets from the smallest to that of keeping everything; time never rises with the budget. */
 struct plan_curve {

@@ -51,6 +51,12 @@ uint16_t format_nearest(uint32_t dtype, double value)
 	return sign | (up ? high : low);
 }
 
+double format_largest(uint32_t dtype)
+{
+	struct format f = format_of(dtype);
+	return format_value(dtype, (uint16_t)(((2 * f.bias + 1) << f.fraction) - 1));
+}
+
 double format_unit_roundoff(uint32_t dtype)
 {
 	return dtype == DTYPE_F32 ? 0x1p-24 : ldexp(1.0, -1 - format_of(dtype).fraction);

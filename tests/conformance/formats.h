@@ -11,6 +11,7 @@
 double format_value(uint32_t dtype, uint16_t bits);
 /* The pattern nearest to the value, the even one of two; infinity behind the largest number. NaN: one of the NaNs. */
 uint16_t format_nearest(uint32_t dtype, double value);
+double format_largest(uint32_t dtype);
 /* Half the distance between 1 and the next number: the bound of a relative rounding error. 2^-24 for DTYPE_F32. */
 double format_unit_roundoff(uint32_t dtype);
 

@@ -22,7 +22,6 @@ struct bound_instr {
 struct kernel_state {
 	struct kernel_engine *engine;
 	uint64_t address;
-	enum kernel_storage storage;
 	uint64_t workspace_cap;
 	/* Of the op bound last: the only one where values are converted. */
 	const struct graph *graph;
@@ -30,138 +29,9 @@ struct kernel_state {
 	const uint64_t *offset;
 };
 
-/* ---- storage types ---- */
-
-/* Operands in the storage type, bit i for input i and output i; what is not float never is. */
-static const struct {
-	uint32_t inputs, outputs;
-} stored[OP_KINDS] = {
-	[OP_MATMUL] = { 3, 1 },
-	[OP_CONV2D] = { 3, 1 },
-	[OP_CONV2D_GRAD_INPUT] = { 3, 1 },
-	[OP_CONV2D_GRAD_WEIGHT] = { 3, 1 },
-	[OP_SUM_ROWS] = { 1, 0 },
-	[OP_MAX_POOL] = { 1, 1 },
-	[OP_MAX_POOL_GRAD] = { 1, 1 },
-	[OP_AVG_POOL] = { 1, 1 },
-	[OP_AVG_POOL_GRAD] = { 1, 1 },
-	[OP_ACTIVATION] = { 1, 1 },
-	[OP_ACTIVATION_GRAD] = { 3, 1 },
-	[OP_BATCH_STATS] = { 1, 0 },
-	[OP_BATCH_APPLY] = { 1, 1 },
-	[OP_BATCH_REDUCE] = { 3, 0 },
-	[OP_BATCH_GRAD_INPUT] = { 3, 1 },
-	[OP_LAYER_NORM] = { 1, 1 },
-	[OP_LAYER_NORM_GRAD] = { 3, 1 },
-	[OP_LAYER_NORM_GRAD_PARAM] = { 3, 0 },
-	[OP_DROPOUT] = { 1, 1 },
-	[OP_ADD] = { 3, 1 },
-	[OP_MULTIPLY] = { 3, 1 },
-	[OP_SCALE] = { 1, 1 },
-	[OP_CONCAT] = { UINT32_MAX, 1 },
-	[OP_SLICE] = { 1, 1 },
-	[OP_PAD_AXIS] = { 1, 1 },
-	[OP_PERMUTE] = { 1, 1 },
-	[OP_SOFTMAX_CROSS_ENTROPY] = { 1, 0 },
-	[OP_SOFTMAX_CROSS_ENTROPY_GRAD] = { 1, 1 },
-	[OP_COUNT_CORRECT] = { 1, 0 },
-	[OP_MEAN_SQUARED_ERROR] = { 3, 0 },
-	[OP_MEAN_SQUARED_ERROR_GRAD] = { 3, 1 },
-	[OP_FILL] = { 0, 1 },
-	[OP_SUM_SQUARES] = { 1, 0 },
-	[OP_SGD] = { 1 << 1, 0 },
-	[OP_MOMENTUM] = { 1 << 2, 0 },
-	[OP_ADAM] = { 1 << 3, 0 },
-	[OP_ADD_BROADCAST] = { 3, 1 },
-	[OP_BROADCAST_ROWS] = { 1, 1 },
-	[OP_EMBEDDING] = { 1, 1 },
-	[OP_EMBEDDING_GRAD] = { 1, 0 },
-	[OP_SOFTMAX] = { 1, 1 },
-	[OP_SOFTMAX_GRAD] = { 3, 1 },
-	[OP_LOG_SOFTMAX] = { 1, 1 },
-	[OP_LOG_SOFTMAX_GRAD] = { 3, 1 },
-	[OP_RMS_NORM] = { 1, 1 },
-	[OP_RMS_NORM_GRAD] = { 3, 1 },
-	[OP_RMS_NORM_GRAD_PARAM] = { 3, 0 },
-	[OP_GATE] = { 1, 1 },
-	[OP_GATE_GRAD] = { 3, 1 },
-	[OP_LSTM_CELL] = { 3, 3 },
-	[OP_LSTM_CELL_GRAD] = { 31, 3 },
-	[OP_GRU_CELL] = { 7, 1 },
-	[OP_GRU_CELL_GRAD] = { 15, 7 },
-	[OP_WEIGHT_MASK] = { 1, 1 },
-	[OP_BINARY_CROSS_ENTROPY] = { 3, 0 },
-	[OP_BINARY_CROSS_ENTROPY_GRAD] = { 3, 1 },
-};
-
 static const struct tensor *operand_tensor(const struct graph *graph, uint32_t op, uint32_t operand)
 {
 	return &graph->tensor[graph->operand[graph->op[op].first_operand + operand]];
-}
-
-bool kernel_driver_stores(const struct graph *graph, uint32_t op, uint32_t operand)
-{
-	const struct op *node = &graph->op[op];
-	if (operand_tensor(graph, op, operand)->dtype != DTYPE_F32)
-		return false;
-	if (operand >= node->inputs)
-		return stored[node->kind].outputs >> (operand - node->inputs) & 1;
-	return operand >= 32 || stored[node->kind].inputs >> operand & 1;
-}
-
-static bool halved(const struct kernel_state *state, uint32_t operand)
-{
-	return state->storage != STORAGE_F32 && kernel_driver_stores(state->graph, state->op, operand);
-}
-
-/* The operand of the bound op that is exactly this range, when it lies there in half of the bytes. */
-static bool is_halved_operand(const struct kernel_state *state, uint64_t offset, uint64_t bytes)
-{
-	for (uint32_t i = 0; i < state->operands; i++)
-		if (state->offset[i] == offset && operand_tensor(state->graph, state->op, i)->bytes == bytes)
-			return halved(state, i);
-	return false;
-}
-
-/* Rounds to nearest, ties to even, as rint() does: the 11 bits of binary16 behind its exponent, at least -14. */
-static uint16_t f16_from(float value)
-{
-	double magnitude = fabs((double)value);
-	uint32_t sign = signbit(value) ? 0x8000 : 0;
-	if (isnan(value))
-		return 0x7E00;
-	if (magnitude >= 65520)
-		return (uint16_t)(sign | 0x7C00);
-	int exponent = magnitude < 0x1p-14 ? -14 : ilogb(magnitude);
-	uint32_t units = (uint32_t)rint(ldexp(magnitude, 10 - exponent));
-	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + units));
-}
-
-static float f16_value(uint16_t bits)
-{
-	int exponent = bits >> 10 & 31, fraction = bits & 0x3FF;
-	double magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
-			   : exponent == 0 ? ldexp(fraction, -24)
-					   : ldexp(1024 + fraction, exponent - 25);
-	return (float)(bits & 0x8000 ? -magnitude : magnitude);
-}
-
-static uint16_t bf16_from(float value)
-{
-	uint32_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	uint32_t rest = bits & 0xFFFF, upper = bits >> 16;
-	if (isnan(value))
-		return 0x7FC0;
-	return (uint16_t)(upper + (rest > 0x8000 || (rest == 0x8000 && upper % 2)));
-}
-
-static float bf16_value(uint16_t bits)
-{
-	uint32_t wide = (uint32_t)bits << 16;
-	float value;
-	memcpy(&value, &wide, sizeof value);
-	return value;
 }
 
 /* ---- the driver ---- */
@@ -174,13 +44,11 @@ static enum tarn_status driver_probe(void)
 static enum tarn_status driver_open(struct device *device, const struct device_options *options)
 {
 	struct kernel_state *state = HOST_NEW(device->host, struct kernel_state);
-	const char *text = kernel_driver_options.text ? kernel_driver_options.text : cuda_kernels_text;
 	device->state = state;
 	if (!state)
 		return TARN_ENOMEM;
 	state->workspace_cap = options->workspace_cap;
-	state->storage = kernel_driver_options.storage;
-	return kernel_engine_open(device->host, text, kernel_driver_options.seed, &state->engine);
+	return kernel_engine_open(device->host, kernel_driver_options.seed, &state->engine);
 }
 
 static void driver_close(struct device *device)
@@ -227,7 +95,7 @@ static void add_ranges(const struct kernel_state *state, struct bound_instr *ins
 		struct kernel_range range = { .address = state->address + state->offset[i],
 					      .read = input,
 					      .write = !input };
-		range.bytes = operand_tensor(state->graph, state->op, i)->bytes / (halved(state, i) ? 2 : 1);
+		range.bytes = operand_tensor(state->graph, state->op, i)->bytes;
 		uint32_t known = 0;
 		while (known < instr->ranges && instr->range[known].address != range.address)
 			known++;
@@ -236,23 +104,6 @@ static void add_ranges(const struct kernel_state *state, struct bound_instr *ins
 		else
 			instr->range[known].write |= range.write;
 	}
-}
-
-/* Kernels of another storage type have its name where the launch says f32. */
-static enum tarn_status rename_kernels(struct device *device, struct cuda_launch_list *list)
-{
-	static const char *const suffix[] = { "f32", "bf16", "f16" };
-	const struct kernel_state *state = device->state;
-	for (struct cuda_launch *launch = list->first; launch; launch = launch->next) {
-		size_t stem = strlen(launch->function) - 3;
-		if (strcmp(launch->function + stem, "f32") != 0)
-			continue;
-		launch->function =
-			host_arena_printf(device->host, "%.*s%s", (int)stem, launch->function, suffix[state->storage]);
-		if (!launch->function)
-			return TARN_ENOMEM;
-	}
-	return TARN_OK;
 }
 
 static enum tarn_status driver_bind(struct device *device, const struct graph *graph, uint32_t op,
@@ -283,10 +134,8 @@ static enum tarn_status driver_bind(struct device *device, const struct graph *g
 	*out = instr;
 	uint64_t workspace_bytes;
 	instr->list.host = device->host;
-	enum tarn_status st =
-		cuda_launch_build(graph, op, state->workspace_cap, address, kernel->workspace_bytes ? workspace : 0,
-				  &instr->list, &workspace_bytes);
-	return st ? st : rename_kernels(device, &instr->list);
+	return cuda_launch_build(graph, op, state->workspace_cap, address, kernel->workspace_bytes ? workspace : 0,
+				 &instr->list, &workspace_bytes);
 }
 
 static enum tarn_status driver_launch(struct device *device, struct bound_instr *instr)
@@ -298,30 +147,13 @@ static enum tarn_status driver_launch(struct device *device, struct bound_instr 
 static enum tarn_status driver_write(struct device *device, uint64_t offset, const void *source, uint64_t bytes)
 {
 	struct kernel_state *state = device->state;
-	const float *value = source;
-	if (!is_halved_operand(state, offset, bytes))
-		return kernel_engine_write(state->engine, state->address + offset, source, bytes);
-	uint16_t *half = HOST_ARRAY(device->host, bytes / sizeof *value, uint16_t);
-	if (!half)
-		return TARN_ENOMEM;
-	for (uint64_t i = 0; i < bytes / sizeof *value; i++)
-		half[i] = state->storage == STORAGE_BF16 ? bf16_from(value[i]) : f16_from(value[i]);
-	return kernel_engine_write(state->engine, state->address + offset, half, bytes / 2);
+	return kernel_engine_write(state->engine, state->address + offset, source, bytes);
 }
 
 static enum tarn_status driver_read(struct device *device, uint64_t offset, void *target, uint64_t bytes)
 {
 	struct kernel_state *state = device->state;
-	float *value = target;
-	if (!is_halved_operand(state, offset, bytes))
-		return kernel_engine_read(state->engine, state->address + offset, target, bytes);
-	uint16_t *half = HOST_ARRAY(device->host, bytes / sizeof *value, uint16_t);
-	if (!half)
-		return TARN_ENOMEM;
-	enum tarn_status st = kernel_engine_read(state->engine, state->address + offset, half, bytes / 2);
-	for (uint64_t i = 0; i < bytes / sizeof *value && !st; i++)
-		value[i] = state->storage == STORAGE_BF16 ? bf16_value(half[i]) : f16_value(half[i]);
-	return st;
+	return kernel_engine_read(state->engine, state->address + offset, target, bytes);
 }
 
 static enum tarn_status driver_poison(struct device *device, uint64_t offset, uint64_t bytes)

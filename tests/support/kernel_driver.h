@@ -10,22 +10,11 @@
 
 #include "driver.h"
 
-enum kernel_storage { STORAGE_F32, STORAGE_BF16, STORAGE_F16 };
-
-/* How the next devices are made. All zero: the text of the program, natural order. */
+/* How the next devices are made. */
 struct kernel_driver_options {
-	uint64_t seed;    /* order of blocks, warps and threads; 0: the natural one */
-	const char *text; /* PTX; NULL: that of the program */
-	/*
-	 * The type in which `text` stores large tensors. Graphs know float alone: the driver converts such operands
-	 * when they are written and read, and they fill half of their place.
-	 */
-	enum kernel_storage storage;
+	uint64_t seed; /* order of blocks, warps and threads; 0: the natural one */
 };
 extern struct kernel_driver_options kernel_driver_options;
-
-/* Does this op keep the operand (inputs, then outputs) in the storage type? */
-bool kernel_driver_stores(const struct graph *graph, uint32_t op, uint32_t operand);
 
 extern const struct driver_ops kernel_driver;
 

@@ -64,7 +64,7 @@ static const char *const call_name[] = {
 
 struct kernel_engine {
 	struct calls call;
-	void *library, *context, *module;
+	void *library, *context, *module[STORED_KINDS];
 	int device;
 	uint64_t address;
 };
@@ -111,8 +111,7 @@ static enum tarn_status configure(const struct kernel_engine *engine, uint64_t s
 	return TARN_OK;
 }
 
-enum tarn_status kernel_engine_open(struct host_arena *host, const char *text, uint64_t seed,
-				    struct kernel_engine **out)
+enum tarn_status kernel_engine_open(struct host_arena *host, uint64_t seed, struct kernel_engine **out)
 {
 	struct kernel_engine *engine = HOST_NEW(host, struct kernel_engine);
 	*out = engine;
@@ -128,17 +127,16 @@ enum tarn_status kernel_engine_open(struct host_arena *host, const char *text, u
 		st = check(engine, "cuDeviceGet", call->device_get(&engine->device, 0));
 	if (!st)
 		st = check(engine, "cuDevicePrimaryCtxRetain", call->context_retain(&engine->context, engine->device));
-	if (!st)
-		st = check(engine, "cuCtxSetCurrent", call->context_set(engine->context));
-	return st ? st : check(engine, "cuModuleLoadData", call->module_load(&engine->module, text));
+	return st ? st : check(engine, "cuCtxSetCurrent", call->context_set(engine->context));
 }
 
 void kernel_engine_close(struct kernel_engine *engine)
 {
 	if (engine->address)
 		engine->call.release(engine->address);
-	if (engine->module)
-		engine->call.module_unload(engine->module);
+	for (int stored = 0; stored < STORED_KINDS; stored++)
+		if (engine->module[stored])
+			engine->call.module_unload(engine->module[stored]);
 	if (engine->context)
 		engine->call.context_release(engine->device);
 	if (engine->library)
@@ -185,14 +183,25 @@ static void allow(const struct kernel_engine *engine, const struct kernel_range 
 		engine->call.sim_allow(low, high - low, SIM_READ);
 }
 
+static enum tarn_status find_function(struct kernel_engine *engine, const struct cuda_launch *launch, void **function)
+{
+	char name[CUDA_KERNEL_NAME_BYTES];
+	void **module = &engine->module[launch->stored];
+	enum tarn_status st = TARN_OK;
+	if (!*module)
+		st = check(engine, "cuModuleLoadData",
+			   engine->call.module_load(module, cuda_kernels_text[launch->stored]));
+	cuda_launch_name(launch->function, launch->stored, name);
+	return st ? st : check(engine, name, engine->call.module_function(function, *module, name));
+}
+
 enum tarn_status kernel_engine_run(struct kernel_engine *engine, const struct cuda_launch_list *list,
 				   const struct kernel_range *range, uint32_t ranges)
 {
 	for (const struct cuda_launch *launch = list->first; launch; launch = launch->next) {
 		void *function, *parameter[] = { launch->parameter };
 		const uint32_t *grid = launch->grid, *block = launch->block;
-		enum tarn_status st = check(engine, launch->function,
-					    engine->call.module_function(&function, engine->module, launch->function));
+		enum tarn_status st = find_function(engine, launch, &function);
 		if (st)
 			return st;
 		allow(engine, range, ranges, launch == list->first);

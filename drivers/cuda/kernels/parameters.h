@@ -15,6 +15,9 @@
 #define DEVICE_ADDRESS(type) uint64_t
 #endif
 
+/* How large tensors are stored: the type at the end of a kernel's name. */
+enum storage_kind { STORED_F32, STORED_BF16, STORED_F16, STORED_KINDS };
+
 /* Threads of a block, in every kernel. */
 #define KERNEL_THREADS 256u
 /* Elements that one thread of an element-wise kernel computes; a Philox block has as many words. */
@@ -51,12 +54,21 @@ struct pointwise_parameters {
 	float alpha, low, high;
 };
 
+/* y = x; from, to: enum storage_kind. */
+struct cast_parameters {
+	DEVICE_ADDRESS(const void) x;
+	DEVICE_ADDRESS(void) y;
+	uint64_t elements;
+	uint32_t from, to;
+};
+
 struct dropout_parameters {
 	DEVICE_ADDRESS(const void) x;
 	DEVICE_ADDRESS(void) y;
 	DEVICE_ADDRESS(const struct device_scalars) scalars;
 	uint64_t elements;
 	uint64_t sample_elements; /* of a sample, where all of them share one draw */
+	uint64_t first;           /* elements of the batch (samples, where they share draws) in front of x */
 	uint32_t stream;
 	float rate, scale;
 };
@@ -183,6 +195,17 @@ struct count_labels_parameters {
 	int32_t ignored;
 };
 
+/* y = x * counted labels of the part / counted labels of the whole batch */
+struct label_share_parameters {
+	DEVICE_ADDRESS(const float) x;
+	DEVICE_ADDRESS(float) y;
+	DEVICE_ADDRESS(const int32_t) part;
+	DEVICE_ADDRESS(const int32_t) whole;
+	uint64_t part_labels, whole_labels;
+	int32_t ignored;
+	uint32_t ignores;
+};
+
 /* Sums over all elements: one double for each block. */
 struct total_parameters {
 	DEVICE_ADDRESS(const void) a;
@@ -268,7 +291,8 @@ struct permute_parameters {
 
 /*
  * c (m, n) = clamp(alpha * op(a) op(b) + bias), for each of `batch` matrices, one after the other; with `adds` c grows
- * by that. op(a) is (m, k), op(b) is (k, n).
+ * by that. op(a) is (m, k), op(b) is (k, n). a and b are stored as the kernel's name says, c too, or with `wide` as
+ * float.
  */
 struct matmul_parameters {
 	DEVICE_ADDRESS(const void) a;
@@ -276,7 +300,7 @@ struct matmul_parameters {
 	DEVICE_ADDRESS(void) c;
 	DEVICE_ADDRESS(const float) bias;
 	uint64_t m, n, k, batch;
-	uint32_t transpose_a, transpose_b, adds;
+	uint32_t transpose_a, transpose_b, adds, stored, wide;
 	float alpha, low, high;
 };
 
@@ -326,6 +350,7 @@ struct embedding_parameters {
 	DEVICE_ADDRESS(const int32_t) id;
 	DEVICE_ADDRESS(void) y;
 	uint64_t rows, width, words, block_words;
+	uint32_t wide_table, wide_result; /* float, whatever the kernel's name says */
 };
 
 /* One pair of elements for each position and half of a head: angle = position * exp(-2 * log_base * i / width). */

@@ -104,7 +104,44 @@ KERNEL tarn_exponential_average(PARAMETER(pointwise_parameters) p)
 	map2<f32>(p.a, p.b, p.y, p.elements, [&](float average, float w) { return p.alpha * average + rest * w; });
 }
 
-/* ---- dropout: a thread's elements are those of one Philox block ---- */
+/* ---- elementary functions ---- */
+
+template <typename T> DEVICE void exponential_body(const pointwise_parameters &p)
+{
+	map1<T>(p.a, p.y, p.elements, [&](float x) { return expf(x); });
+}
+INSTANTIATE(exponential, pointwise_parameters)
+
+template <typename T> DEVICE void logarithm_body(const pointwise_parameters &p)
+{
+	map1<T>(p.a, p.y, p.elements, [&](float x) { return logf(x); });
+}
+INSTANTIATE(logarithm, pointwise_parameters)
+
+template <typename T> DEVICE void power_body(const pointwise_parameters &p)
+{
+	map1<T>(p.a, p.y, p.elements, [&](float x) { return powf(x, p.alpha); });
+}
+INSTANTIATE(power, pointwise_parameters)
+
+/* ---- dropout: a thread's elements are those of one Philox block, or of two where a part of a batch begins within one
+ * ---- */
+
+/* The words of elements `first` to first + 3 of the batch, out of one block or two neighbours. */
+DEVICE random_words words_from(const dropout_parameters &p, uint64_t first)
+{
+	uint64_t block = first / KERNEL_VECTOR;
+	uint32_t shift = (uint32_t)(first % KERNEL_VECTOR);
+	random_words a = philox(p.scalars->seed, p.stream, p.scalars->step, block), b = a;
+	if (!shift)
+		return a;
+	b = philox(p.scalars->seed, p.stream, p.scalars->step, block + 1);
+	if (shift == 1)
+		return { { a.word[1], a.word[2], a.word[3], b.word[0] } };
+	if (shift == 2)
+		return { { a.word[2], a.word[3], b.word[0], b.word[1] } };
+	return { { a.word[3], b.word[0], b.word[1], b.word[2] } };
+}
 
 template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
 {
@@ -113,7 +150,7 @@ template <typename T> DEVICE void dropout_body(const dropout_parameters &p)
 	uint64_t i = first_element();
 	if (i >= p.elements)
 		return;
-	random_words random = philox(p.scalars->seed, p.stream, p.scalars->step, i / KERNEL_VECTOR);
+	random_words random = words_from(p, p.first + i);
 	if (i + KERNEL_VECTOR <= p.elements) {
 		vector4 kept = load4(x, i);
 		for (uint32_t k = 0; k < KERNEL_VECTOR; k++)
@@ -134,7 +171,7 @@ template <typename T> DEVICE void dropout_samples_body(const dropout_parameters 
 	uint64_t i = (uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x;
 	if (i >= p.elements)
 		return;
-	uint64_t sample = divide(i, p.sample_elements).value;
+	uint64_t sample = p.first + divide(i, p.sample_elements).value;
 	random_words random = philox(p.scalars->seed, p.stream, p.scalars->step, sample / 4);
 	uint32_t low = sample & 1 ? random.word[1] : random.word[0],
 		 high = sample & 1 ? random.word[3] : random.word[2];
@@ -142,6 +179,38 @@ template <typename T> DEVICE void dropout_samples_body(const dropout_parameters 
 	store((T *)p.y, i, kept ? load((const T *)p.x, i) * p.scale : 0.0f);
 }
 INSTANTIATE(dropout_samples, dropout_parameters)
+
+/* ---- numbers in another format ---- */
+
+template <typename T, typename U> DEVICE void cast_elements(const cast_parameters &p)
+{
+	uint64_t i = first_element();
+	if (i + KERNEL_VECTOR <= p.elements)
+		store4((U *)p.y, i, load4((const T *)p.x, i));
+	else
+		for (; i < p.elements; i++)
+			store((U *)p.y, i, load((const T *)p.x, i));
+}
+
+template <typename T> DEVICE void cast_from(const cast_parameters &p)
+{
+	if (p.to == STORED_F32)
+		cast_elements<T, f32>(p);
+	else if (p.to == STORED_BF16)
+		cast_elements<T, bf16>(p);
+	else
+		cast_elements<T, f16>(p);
+}
+
+KERNEL tarn_cast(PARAMETER(cast_parameters) p)
+{
+	if (p.from == STORED_F32)
+		cast_from<f32>(p);
+	else if (p.from == STORED_BF16)
+		cast_from<bf16>(p);
+	else
+		cast_from<f16>(p);
+}
 
 /* ---- fill ---- */
 

@@ -143,3 +143,18 @@ template <typename T> DEVICE void average_pool_grad_body(const pool_parameters &
 	});
 }
 INSTANTIATE(average_pool_grad, pool_parameters)
+
+/* The element of x that the index names in each window; 0 in the padding. The adjoint of max_pool_grad. */
+template <typename T> DEVICE void max_pool_gather_body(const pool_parameters &p)
+{
+	pool_element e = element_of(p, p.result);
+	if (!e.exists)
+		return;
+	uint32_t tap = p.index[e.at];
+	uint32_t h = e.row * p.stride[0] + tap / p.kernel[1] - p.pad[0];
+	uint32_t w = e.column * p.stride[1] + tap % p.kernel[1] - p.pad[1];
+	uint64_t row = (uint64_t)e.image * p.image[0] + h;
+	bool inside = h < p.image[0] && w < p.image[1];
+	store((T *)p.y, e.at, inside ? load((const T *)p.x, (row * p.image[1] + w) * p.channels + e.channel) : 0.0f);
+}
+INSTANTIATE(max_pool_gather, pool_parameters)

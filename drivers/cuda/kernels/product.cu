@@ -58,8 +58,15 @@ template <typename T> DEVICE void matmul_body(const matmul_parameters &p)
 			[&](uint64_t i, uint64_t l) { return load(a, p.transpose_a ? l * p.m + i : i * p.k + l); },
 			[&](uint64_t l, uint64_t j) { return load(b, p.transpose_b ? j * p.k + l : l * p.n + j); },
 			[&](uint64_t i, uint64_t j, float sum) {
-				float value = p.alpha * sum + (p.adds ? load(c, i * p.n + j) : 0.0f);
-				store(c, i * p.n + j, clamp_apply(p.low, p.high, value + (p.bias ? p.bias[j] : 0.0f)));
+				uint64_t at = i * p.n + j;
+				float *wide = (float *)p.c + matrix * p.m * p.n;
+				float before = !p.adds ? 0.0f : p.wide ? wide[at] : load(c, at);
+				float value = clamp_apply(p.low, p.high,
+							  p.alpha * sum + before + (p.bias ? p.bias[j] : 0.0f));
+				if (p.wide)
+					wide[at] = value;
+				else
+					store(c, at, value);
 			});
 	}
 }

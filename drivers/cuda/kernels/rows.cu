@@ -282,7 +282,7 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	__shared__ float scratch[KERNEL_WARPS];
 	__shared__ double sum_scratch[KERNEL_WARPS];
 	team_row team = team_row_of(p, 0);
-	const T *x = (const T *)p.x + team.at;
+	const float *x = (const float *)p.x + team.at; /* logits are float, their gradient is stored */
 	T *dx = (T *)p.y + team.at;
 	softmax row = { 0.0f, 1.0 };
 	if (!p.lse)
@@ -300,6 +300,36 @@ template <typename T> DEVICE void cross_entropy_grad_body(const row_parameters &
 	}
 }
 INSTANTIATE(cross_entropy_grad, row_parameters)
+
+/* ((1-s) onehot + s/K) / counted rows; 0 in rows that are ignored. An element for each thread. */
+KERNEL tarn_label_weights(PARAMETER(row_parameters) p)
+{
+	quotient place = divide((uint64_t)blockIdx.x * KERNEL_THREADS + threadIdx.x, p.channels);
+	if (place.value >= p.rows)
+		return;
+	int32_t label = p.label[place.value];
+	float share = 1.0f / (p.counted ? (float)*p.counted : (float)p.all_rows);
+	float value = p.smoothing / (float)p.channels + (place.rest == (uint32_t)label ? 1.0f - p.smoothing : 0.0f);
+	((float *)p.y)[place.value * p.channels + place.rest] = label_counts(p, label) ? value * share : 0.0f;
+}
+
+DEVICE double counted_labels(const label_share_parameters &p, const int32_t *label, uint64_t labels, double *scratch)
+{
+	double counted = 0.0;
+	for (uint64_t i = threadIdx.x; i < labels; i += KERNEL_THREADS)
+		counted += !p.ignores || label[i] != p.ignored ? 1.0 : 0.0;
+	return team_sum(counted, scratch, KERNEL_THREADS);
+}
+
+/* One block. 0 where the part has none, whatever x is; x itself where the whole has none. */
+KERNEL tarn_label_share(PARAMETER(label_share_parameters) p)
+{
+	__shared__ double scratch[KERNEL_WARPS];
+	double part = counted_labels(p, p.part, p.part_labels, scratch);
+	double whole = counted_labels(p, p.whole, p.whole_labels, scratch);
+	if (threadIdx.x == 0)
+		*p.y = whole == 0.0 ? *p.x : part == 0.0 ? 0.0f : (float)((double)*p.x * (part / whole));
+}
 
 /* One block. */
 KERNEL tarn_count_labels(PARAMETER(count_labels_parameters) p)

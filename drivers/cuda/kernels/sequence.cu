@@ -14,7 +14,7 @@ template <typename T> DEVICE void add_broadcast_body(const repeat_parameters &p)
 {
 	uint64_t i = element_index();
 	if (i < p.elements)
-		store((T *)p.y, i, load((const T *)p.a, i) + load((const T *)p.b, divide(i, p.period).rest));
+		store((T *)p.y, i, load((const T *)p.a, i) + ((const float *)p.b)[divide(i, p.period).rest]);
 }
 INSTANTIATE(add_broadcast, repeat_parameters)
 
@@ -42,7 +42,14 @@ template <typename T> DEVICE void embedding_body(const embedding_parameters &p)
 		return;
 	quotient row = divide(i, p.width);
 	uint64_t word = (uint32_t)p.id[row.value];
-	store((T *)p.y, i, word < p.words ? load((const T *)p.x, word * p.width + row.rest) : NAN);
+	float value = NAN;
+	if (word < p.words)
+		value = p.wide_table ? ((const float *)p.x)[word * p.width + row.rest]
+				     : load((const T *)p.x, word * p.width + row.rest);
+	if (p.wide_result)
+		((float *)p.y)[i] = value;
+	else
+		store((T *)p.y, i, value);
 }
 INSTANTIATE(embedding, embedding_parameters)
 
@@ -177,7 +184,8 @@ template <typename T> DEVICE void gate_grad_body(const gate_parameters &p)
 }
 INSTANTIATE(gate_grad, gate_parameters)
 
-/* ---- LSTM cell; gates in the order i, f, g, o. Hochreiter, Schmidhuber 1997; Gers et al. 2000 ---- */
+/* ---- LSTM cell, whose state c is float; gates in the order i, f, g, o. Hochreiter, Schmidhuber 1997; Gers et al. 2000
+ * ---- */
 
 struct lstm_gates {
 	float i, f, g, o;
@@ -196,8 +204,8 @@ template <typename T> DEVICE void lstm_cell_body(const cell_parameters &p)
 		return;
 	quotient row = divide(i, p.width);
 	lstm_gates gate = lstm_gates_at((const T *)p.gates + row.value * 4 * p.width + row.rest, p.width);
-	float c = gate.f * load((const T *)p.previous, i) + gate.i * gate.g;
-	store((T *)p.out_state, i, c);
+	float c = gate.f * ((const float *)p.previous)[i] + gate.i * gate.g;
+	((float *)p.out_state)[i] = c;
 	store((T *)p.out, i, gate.o * tanhf(c));
 }
 INSTANTIATE(lstm_cell, cell_parameters)
@@ -210,14 +218,14 @@ template <typename T> DEVICE void lstm_cell_grad_body(const cell_parameters &p)
 	quotient row = divide(i, p.width);
 	uint64_t at = row.value * 4 * p.width + row.rest;
 	lstm_gates gate = lstm_gates_at((const T *)p.gates + at, p.width);
-	float t = tanhf(load((const T *)p.c, i)), dh = load((const T *)p.dh, i);
-	float dc = load((const T *)p.dc, i) + dh * gate.o * fmaf(-t, t, 1.0f);
+	float t = tanhf(((const float *)p.c)[i]), dh = load((const T *)p.dh, i);
+	float dc = ((const float *)p.dc)[i] + dh * gate.o * fmaf(-t, t, 1.0f);
 	T *dgates = (T *)p.out + at;
 	store(dgates, 0, dc * gate.g * gate.i * (1.0f - gate.i));
-	store(dgates, p.width, dc * load((const T *)p.previous, i) * gate.f * (1.0f - gate.f));
+	store(dgates, p.width, dc * ((const float *)p.previous)[i] * gate.f * (1.0f - gate.f));
 	store(dgates, 2 * p.width, dc * gate.i * fmaf(-gate.g, gate.g, 1.0f));
 	store(dgates, 3 * p.width, dh * t * gate.o * (1.0f - gate.o));
-	store((T *)p.out_state, i, dc * gate.f);
+	((float *)p.out_state)[i] = dc * gate.f;
 }
 INSTANTIATE(lstm_cell_grad, cell_parameters)
 
