@@ -3,6 +3,7 @@
 
 #include "boot_question.h"
 #include "autodiff/curvature.h"
+#include "autodiff/maml.h"
 #include "base/cpu_clock.h"
 #include "data/dataset.h"
 #include "graph/build.h"
@@ -31,6 +32,8 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 	bool train = kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST;
 	if (train && config->objective.type == OBJECTIVE_HVP)
 		st = curvature_build(config, &shape, batch, arena, &program->graph);
+	else if (config->objective.type == OBJECTIVE_MAML)
+		st = maml_build(config, &shape, train, arena, &program->graph);
 	else if (train)
 		st = training_build(config, &shape, batch, arena, &program->graph);
 	else
@@ -47,6 +50,9 @@ static enum tarn_status add_programs(const struct config *config, const struct s
 				     bool train, struct host_arena *arena, struct plan *plan)
 {
 	uint32_t batch = config->data.batch < samples ? config->data.batch : samples;
+	if (config->objective.type == OBJECTIVE_MAML && samples) /* tasks are drawn: every step has as many */
+		return add_program(config, shape, train ? PROGRAM_TRAIN : PROGRAM_EVALUATE, maml_batch(config), 0,
+				   arena, plan);
 	uint32_t last = batch ? samples % batch : 0;
 	enum tarn_status st = TARN_OK;
 	if (batch)
@@ -95,7 +101,7 @@ static enum tarn_status build_graphs(const struct config *config, struct host_ar
 	enum tarn_status st = dataset_describe(config, arena, &train_samples, &test_samples, &shape);
 	if (st)
 		return config_fail_place(config, st);
-	if (config->data.batch > train_samples)
+	if (config->data.batch > train_samples && config->objective.type != OBJECTIVE_MAML)
 		return config_fail_place(
 			config,
 			tarn_fail(TARN_EINVAL,
@@ -378,8 +384,8 @@ static enum tarn_status name_device(const struct device *device, struct host_are
 	return TARN_OK;
 }
 
-enum tarn_status boot_plan(const struct config *config, struct device *device, struct host_arena *arena,
-			   struct plan *plan, struct plan_report *report)
+static enum tarn_status plan_all(const struct config *config, struct device *device, struct host_arena *arena,
+				 struct plan *plan, struct plan_report *report)
 {
 	memset(plan, 0, sizeof *plan);
 	memset(report, 0, sizeof *report);
@@ -406,6 +412,40 @@ enum tarn_status boot_plan(const struct config *config, struct device *device, s
 	st = verify_plan(plan, arena);
 	plan_report_fill(plan, report);
 	report->plan_ms += cpu_clock_ms() - start;
+	return st;
+}
+
+/* Meta-learning does not fit: says with how many inner steps it would. */
+static enum tarn_status refuse_inner_steps(const struct config *config, struct device *device, struct host_arena *arena)
+{
+	uint32_t fits = 0, too_many = config->objective.inner_steps;
+	const char *sentence = host_arena_text(arena, tarn_error());
+	if (!sentence)
+		return TARN_ENOMEM;
+	while (too_many - fits > 1) {
+		/* Nothing is given back to the arena: the device keeps the kernels that it compiles there. */
+		struct config trial = *config;
+		struct plan plan;
+		struct plan_report report;
+		trial.objective.inner_steps = fits + (too_many - fits) / 2;
+		tarn_error_clear();
+		enum tarn_status st = plan_all(&trial, device, arena, &plan, &report);
+		if (st && st != TARN_EBUDGET)
+			return st;
+		*(st ? &too_many : &fits) = trial.objective.inner_steps;
+	}
+	tarn_error_clear();
+	if (!fits)
+		return tarn_fail(TARN_EBUDGET, "%s; not even objective.inner_steps: 1 fits", sentence);
+	return tarn_fail(TARN_EBUDGET, "%s; objective.inner_steps: %u is the most that fits", sentence, fits);
+}
+
+enum tarn_status boot_plan(const struct config *config, struct device *device, struct host_arena *arena,
+			   struct plan *plan, struct plan_report *report)
+{
+	enum tarn_status st = plan_all(config, device, arena, plan, report);
+	if (st == TARN_EBUDGET && config->objective.type == OBJECTIVE_MAML)
+		st = refuse_inner_steps(config, device, arena);
 	return st;
 }
 

@@ -68,7 +68,7 @@ enum tarn_status boot_refuse_budget(const struct config *config, struct plan *pl
 	if (shapes->count && shortfall->fitting_shape)
 		used += (size_t)snprintf(ways + used, sizeof ways - used, ", %u fits",
 					 shapes->item[shortfall->fitting_shape]);
-	if (batch > 1)
+	if (batch > 1 && config->objective.type != OBJECTIVE_MAML)
 		snprintf(ways + used, sizeof ways - used, "; a data.batch below %u%s needs less", batch,
 			 can_be_parted(config, &plan->program[0].graph) ? ", or a larger train.accumulate," : "");
 	return tarn_fail(

@@ -26,6 +26,7 @@ struct tarn_session {
 	struct executor executor;
 	const char *unrecorded; /* why steps are launched op by op, "" when they are not or need not be */
 	struct dataset train, test;
+	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
 	struct feed *train_feed, *test_feed;
 	struct snapshot *snapshot;
 	struct snapshot_position position;

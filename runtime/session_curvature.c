@@ -234,7 +234,7 @@ static enum tarn_status lanczos(struct tarn_session *session, uint32_t number, d
 {
 	const struct config *config = &session->config;
 	uint32_t limit = config->hvp.steps < out->parameters ? config->hvp.steps : (uint32_t)out->parameters;
-	double norm, largest = 0;
+	double norm = 0, largest = 0;
 	enum tarn_status st = vector_random(session, &product, config->train.seed, number);
 	if (!st)
 		st = vector_dot(session, &product, &product, &norm);

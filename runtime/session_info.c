@@ -119,6 +119,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .costs = session->config.costs,
 					 .overhead_bytes = report->overhead_bytes,
 					 .reserve_bytes = report->reserve_bytes,
+					 .inner_step_bytes = report->inner_step_bytes,
 					 .device = plan->device ? plan->device : "",
 					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,

@@ -182,6 +182,8 @@ static enum tarn_status check_data(const struct tarn_session *session)
 	if (!input || input->bytes != bytes)
 		return tarn_fail(TARN_EDATA, "a batch of these data has %llu bytes, the plan was made for %llu",
 				 (unsigned long long)bytes, (unsigned long long)(input ? input->bytes : 0));
+	if (session->config.objective.type == OBJECTIVE_MAML)
+		return TARN_OK; /* steps are drawn, there is no last one */
 	uint32_t rest = session->config.data.drop_last ? 0 : session->train.samples % train->batch;
 	if (rest != (last ? last->batch : 0))
 		return tarn_fail(TARN_EDATA,
@@ -213,10 +215,14 @@ static enum tarn_status open_feeds(struct tarn_session *session)
 					.first_epoch = session->position.epoch,
 					.first_batch = session->position.batch,
 					.repeat = true };
+	const bool maml = config->objective.type == OBJECTIVE_MAML;
+	options.episodes = maml ? &session->train_episodes : NULL;
 	enum tarn_status st = feed_open(&options, &session->arena, &session->train_feed);
 	if (st || !test)
 		return st;
-	options = (struct feed_options){ .dataset = &session->test, .batch = test->batch };
+	options = (struct feed_options){ .dataset = &session->test,
+					 .batch = test->batch,
+					 .episodes = maml ? &session->test_episodes : NULL };
 	return feed_open(&options, &session->arena, &session->test_feed);
 }
 
@@ -229,7 +235,15 @@ static enum tarn_status open_data(struct tarn_session *session)
 			     : dataset_open(&session->config, SPLIT_TEST, &session->arena, &session->test);
 	if (!st)
 		st = check_data(session);
-	return st ? st : session_open_arrays(session);
+	if (!st)
+		st = session_open_arrays(session);
+	if (st || session->config.objective.type != OBJECTIVE_MAML)
+		return st;
+	st = episodes_open(&session->config, &session->train, SPLIT_TRAIN, &session->arena, &session->train_episodes);
+	if (!st && session->test.samples)
+		st = episodes_open(&session->config, &session->test, SPLIT_TEST, &session->arena,
+				   &session->test_episodes);
+	return st;
 }
 
 static void count_steps(struct tarn_session *session)
@@ -238,6 +252,8 @@ static void count_steps(struct tarn_session *session)
 	uint32_t batch = plan_program(&session->plan, PROGRAM_TRAIN)->batch, samples = session->train.samples;
 	uint64_t epochs = config->train.epochs, limit = config->train.max_steps;
 	session->batches = config->data.drop_last ? samples / batch : (samples - 1) / batch + 1;
+	if (config->objective.type == OBJECTIVE_MAML)
+		session->batches = samples < batch ? 1 : samples / batch;
 	if (!epochs && !limit)
 		epochs = 1;
 	session->total_steps = epochs ? epochs * session->batches : limit;

@@ -52,6 +52,9 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 {
 	uint64_t labels = dataset->size[batch->size].target_elements * batch->samples, counted = 0;
 	const int32_t *label = batch->target, ignored = session->config.network.ignore_index;
+	if (session->config.objective.type == OBJECTIVE_MAML) /* queries alone are judged */
+		return (uint64_t)session->config.objective.tasks * session->config.objective.ways *
+		       session->config.objective.queries;
 	bool values = !dataset->labels && !dataset->tokens;
 	if (values || ignored < 0)
 		return values ? batch->samples : labels;

@@ -2,14 +2,13 @@
 #include "session_vector.h"
 
 #include "base/philox.h"
+#include "data/streams.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Elements read at a time: two or three pieces of 16 KiB on the stack. */
 #define PIECE 4096u
-/* Streams of Philox below this one belong to parameters, dropout and the data. */
-#define STREAM_VECTOR 0x48565000u
 
 /* Where the next piece of a vector lies. */
 struct cursor {

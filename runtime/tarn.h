@@ -78,6 +78,8 @@ struct tarn_plan_info {
 	uint64_t total_steps, resumed_steps; /* of the whole run; done before this session. 0 with plan_only */
 	/* Where the device holds more than the arena: measured (or described) at planning, and kept free for later. */
 	uint64_t overhead_bytes, reserve_bytes;
+	/* Meta-learning: what keep-all keeps of one inner step of one task; 0 otherwise. */
+	uint64_t inner_step_bytes;
 	const char *device; /* device and library versions that the plan was made for; "" where they do not matter */
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 };

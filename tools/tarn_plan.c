@@ -49,6 +49,8 @@ static enum tarn_status print_json(const struct tarn_plan_info *info, uint64_t d
 	json_number("pack_ms", info->pack_ms);
 	printf(", ");
 	json_number("plan_ms", info->plan_ms);
+	if (info->inner_step_bytes)
+		printf(", \"inner_step_bytes\": %llu", (unsigned long long)info->inner_step_bytes);
 	if (dag_ns) {
 		printf(", ");
 		json_limit("dag_time_ns", dag_ns);
@@ -140,6 +142,9 @@ void print_plan_summary(const struct tarn_session *session)
 	printf("  keep-all    %-12s would be the peak without recomputing: this plan needs %.1f %%\n",
 	       bytes_format(info.none_peak_bytes, text, sizeof text),
 	       100.0 * (double)info.peak_bytes / (double)info.none_peak_bytes);
+	if (info.inner_step_bytes)
+		printf("  inner step  %-12s of each are kept in that, for the outer gradient\n",
+		       bytes_format(info.inner_step_bytes, text, sizeof text));
 	printf("  recompute   %s: %u extra op%s, %.1f %% more compute expected\n", info.strategy, info.recomputed_ops,
 	       info.recomputed_ops == 1 ? "" : "s", 100.0 * info.overhead);
 	print_choices(&info);

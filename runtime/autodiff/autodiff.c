@@ -188,3 +188,12 @@ enum tarn_status autodiff_gradients(struct graph *graph, uint32_t loss, const ui
 				  &sweep.gradient[loss]);
 	return st ? st : run(&sweep, wrt, count, gradient);
 }
+
+void autodiff_as_forward(struct graph *graph, uint32_t first_op)
+{
+	for (uint32_t op = first_op; op < graph->ops; op++) {
+		graph->op[op].phase = PHASE_FORWARD;
+		for (uint32_t k = 0; k < graph->op[op].outputs; k++)
+			graph->tensor[op_outputs(graph, op)[k]].role = ROLE_ACTIVATION;
+	}
+}

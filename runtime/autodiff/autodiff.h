@@ -39,6 +39,12 @@ enum tarn_status autodiff_products(struct graph *graph, const uint32_t *y, const
 				   const uint32_t *wrt, uint32_t count, struct host_arena *arena, uint32_t *gradient);
 
 /*
+ * The ops from number `first_op` on become part of the forward pass: to a gradient of them a gradient is what is
+ * differentiated, and strategies choose among its tensors what to keep.
+ */
+void autodiff_as_forward(struct graph *graph, uint32_t first_op);
+
+/*
  * The derivative of one op: given the ids of the gradients of its outputs (TENSOR_NONE: zero) appends backward ops
  * and writes the ids of the gradients of its inputs, TENSOR_NONE for those not asked for (wanted[j] false) or zero.
  * One function an op kind, in derive_*.c; NULL in the table: no derivative.

@@ -101,7 +101,9 @@ static enum tarn_status add_products(const struct config *config, struct graph *
 				     struct products *p, struct host_arena *scratch)
 {
 	const struct op_attr plain = { .rate_scale = 1 };
+	const uint32_t first = graph->ops;
 	enum tarn_status st = autodiff_gradients(graph, loss, p->parameter, p->count, scratch, p->gradient);
+	autodiff_as_forward(graph, first);
 	/* A parameter without a gradient has no row in the Hessian. */
 	for (uint32_t i = 0; i < p->count && !st; i++)
 		if (p->gradient[i] == TENSOR_NONE)

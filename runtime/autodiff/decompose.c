@@ -73,11 +73,14 @@ static enum tarn_status append(struct decomposition *d, uint32_t op, struct host
 					 tensor_name(d->from, t));
 	}
 	struct expression e = { .graph = to, .phase = (enum op_phase)node->phase, .name = name };
-	if (rules[node->kind])
+	struct op_attr attr = node->attr;
+	attr.stream += node->kind == OP_DROPOUT ? d->stream << 16 : 0;
+	if (node->kind == OP_DROPOUT && d->without_dropout)
+		made[0] = input[0];
+	else if (rules[node->kind] && !d->fused)
 		rules[node->kind](&e, &node->attr, input, node->inputs, made);
 	else
-		e.status = graph_add_op(to, (enum op_kind)node->kind, e.phase, name, &node->attr, input, node->inputs,
-					made);
+		e.status = graph_add_op(to, (enum op_kind)node->kind, e.phase, name, &attr, input, node->inputs, made);
 	for (uint32_t k = 0; k < node->outputs && !e.status; k++)
 		d->id[op_outputs(d->from, op)[k]] = made[k];
 	return e.status;

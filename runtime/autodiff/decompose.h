@@ -21,7 +21,10 @@ enum tarn_status decompose_persistents(const struct graph *from, struct graph *t
 struct decomposition {
 	const struct graph *from;
 	const char *prefix; /* in front of the names of ops: "", "inner1/" */
-	bool effects;       /* what writes versions (RECORD, RUNNING_UPDATE) too; else left out */
+	bool fused;         /* nothing is rewritten: the result is differentiated once */
+	bool without_dropout;
+	uint32_t stream; /* dropouts of instances with different numbers draw differently; 0: as in the network */
+	bool effects;    /* what writes versions (RECORD, RUNNING_UPDATE) too; else left out */
 	/*
 	 * Of each tensor of `from`, the tensor of `to` that stands for it. Those that the caller filled in (persistent
 	 * tensors must be) are taken as they are, and ops that would only produce them are left out; the others must be

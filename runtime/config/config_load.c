@@ -44,6 +44,19 @@ static const struct unused_rule {
 	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "network.label_smoothing", "network.loss", 1u << LOSS_CROSS_ENTROPY },
 	{ "network.ignore_index", "network.loss", 1u << LOSS_CROSS_ENTROPY },
+	{ "objective.ways", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.shots", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.queries", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.tasks", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.test_classes", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.inner_steps", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.inner_rate", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.learn_rates", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "objective.order", "objective.type", 1u << OBJECTIVE_MAML },
+	{ "data.batch", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
+	{ "train.accumulate", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
+	{ "data.shuffle", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
+	{ "data.drop_last", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
 };
 
 /* A choice made on the command line sets the file's keys aside: `node` is of the file and depends on it. */

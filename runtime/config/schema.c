@@ -40,7 +40,7 @@ static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw", "l
 static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
-static const char *const objectives[] = { "loss", "hvp" };
+static const char *const objectives[] = { "loss", "hvp", "maml" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
@@ -319,8 +319,30 @@ const struct config_key config_schema[] = {
 	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
 		  "much memory as the weights. 0: off." },
 
-	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "loss",
-	  .help = "What a step is about. loss: the network's loss; hvp: products with the Hessian, set by `tarn hvp`." },
+	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "maml",
+	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "
+		  "steps (Finn et al. 2017), see docs/second-order.md; hvp: products with the Hessian, set by `tarn hvp`." },
+	{ .path = "objective.ways", WHOLE(objective.ways, 2, 65536, "classes"), .default_text = "5", .example = "3",
+	  .help = "Classes of a task, drawn from those of the data. Only with maml." },
+	{ .path = "objective.shots", WHOLE(objective.shots, 1, 65536, "samples"), .default_text = "1", .example = "5",
+	  .help = "Samples of each class that a task is learnt from. Only with maml." },
+	{ .path = "objective.queries", WHOLE(objective.queries, 1, 65536, "samples"), .default_text = "5", .example = "15",
+	  .help = "Samples of each class that tell how well it was learnt. Only with maml." },
+	{ .path = "objective.tasks", WHOLE(objective.tasks, 1, 65536, "tasks"), .default_text = "4", .example = "1",
+	  .help = "Tasks in one step; their losses are averaged. Only with maml." },
+	{ .path = "objective.test_classes", WHOLE(objective.test_classes, 0, 65536, "classes"), .default_text = "0", .example = "3",
+	  .help = "The last so many classes are for the tasks of evaluation, the others for those of training. 0: all for both. "
+		  "Only with maml." },
+	{ .path = "objective.inner_steps", WHOLE(objective.inner_steps, 1, 1000, "steps"), .default_text = "3", .example = "5",
+	  .help = "Steps of plain gradient descent on the samples of a task. Only with maml." },
+	{ .path = "objective.inner_rate", REAL(objective.inner_rate, 0, REAL_LIMIT), .default_text = "0.1", .example = "0.4",
+	  .help = "Their learning rate. Only with maml." },
+	{ .path = "objective.learn_rates", BOOL(objective.learn_rates), .default_text = "false", .example = "true",
+	  .help = "Each parameter has an inner rate of its own, which begins with inner_rate and is learnt too "
+		  "(Antoniou et al. 2019). Only with maml." },
+	{ .path = "objective.order", WHOLE(objective.order, 1, 2, "order"), .default_text = "2", .example = "1",
+	  .help = "2: differentiates the inner steps; 1: takes their gradients for constants, which saves memory and time "
+		  "(first-order MAML). Only with maml." },
 
 	{ .path = "hvp.task", CHOICE(hvp.task, hvp_tasks), .default_text = "product", .example = "trace",
 	  .help = "For `tarn hvp`, about the Hessian of the mean loss over the training set. product: times one vector; trace, "

@@ -52,6 +52,8 @@ struct feed {
 static uint32_t count_batches(const struct feed_options *options)
 {
 	uint32_t samples = options->dataset->samples, whole = samples / options->batch;
+	if (options->episodes)
+		return whole ? whole : 1;
 	return whole + (samples % options->batch && !options->drop_last);
 }
 
@@ -61,6 +63,22 @@ static struct place normalise(const struct feed *feed, struct place place)
 	place.epoch += place.number / feed->batches;
 	place.number %= feed->batches;
 	return place;
+}
+
+/* The tasks of a step. */
+static void fill_episodes(struct feed *feed, struct slot *slot, struct place place)
+{
+	const struct dataset *dataset = feed->options.dataset;
+	int32_t *label = (int32_t *)(void *)slot->target, ignored;
+	episodes_draw(feed->options.episodes, place.epoch * feed->batches + place.number, feed->order, label);
+	for (uint32_t i = 0; i < feed->options.batch; i++)
+		dataset_read(dataset, feed->order[i], feed->options.augment, place.epoch,
+			     slot->input + i * dataset->sample_elements, &ignored);
+	slot->batch = (struct batch){ .input = slot->input,
+				      .target = slot->target,
+				      .samples = feed->options.batch,
+				      .epoch = place.epoch,
+				      .number = place.number };
 }
 
 /* Which size a batch has: whole samples, or with equal chances one of data.shapes. */
@@ -88,6 +106,10 @@ static void fill_arrays(const struct feed *feed, struct slot *slot, const uint32
 static void fill(struct feed *feed, struct slot *slot, struct place place)
 {
 	const struct dataset *dataset = feed->options.dataset;
+	if (feed->options.episodes) {
+		fill_episodes(feed, slot, place);
+		return;
+	}
 	if (!feed->ordered || feed->ordered_epoch != place.epoch) {
 		dataset_order(dataset, feed->options.shuffle, feed->options.seed, place.epoch, feed->order);
 		feed->ordered = true;
@@ -163,7 +185,8 @@ static enum tarn_status check_options(const struct feed_options *options)
 static enum tarn_status allocate(struct feed *feed, struct host_arena *arena)
 {
 	const struct dataset *dataset = feed->options.dataset;
-	uint32_t batch = feed->options.batch < dataset->samples ? feed->options.batch : dataset->samples;
+	bool short_batch = feed->options.batch > dataset->samples && !feed->options.episodes;
+	uint32_t batch = short_batch ? dataset->samples : feed->options.batch;
 	uint64_t inputs, targets;
 	if (!bytes_mul(batch, dataset->sample_elements, &inputs) ||
 	    !bytes_mul(batch, dataset->target_elements, &targets))
@@ -181,7 +204,7 @@ static enum tarn_status allocate(struct feed *feed, struct host_arena *arena)
 				return TARN_ENOMEM;
 		}
 	}
-	feed->order = HOST_ARRAY(arena, dataset->samples, uint32_t);
+	feed->order = HOST_ARRAY(arena, feed->options.episodes ? batch : dataset->samples, uint32_t);
 	return feed->order ? TARN_OK : TARN_ENOMEM;
 }
 

@@ -11,7 +11,7 @@
 #ifndef TARN_DATA_FEED_H
 #define TARN_DATA_FEED_H
 
-#include "data/dataset.h"
+#include "data/episodes.h"
 
 struct feed;
 
@@ -20,9 +20,10 @@ struct feed_options {
 	uint32_t batch;
 	bool shuffle, drop_last, augment;
 	uint64_t seed;
-	uint32_t first_epoch; /* where to start: for resuming */
-	uint32_t first_batch; /* within the epoch */
-	bool repeat;          /* go on with the next epoch; false: end after one */
+	uint32_t first_epoch;            /* where to start: for resuming */
+	uint32_t first_batch;            /* within the epoch */
+	const struct episodes *episodes; /* batches are the steps of tasks instead; NULL: samples in their order */
+	bool repeat;                     /* go on with the next epoch; false: end after one */
 };
 
 struct batch {

@@ -13,5 +13,7 @@
 #define STREAM_CROP 0x80000002u      /* step = epoch, index = sample */
 #define STREAM_SHAPE 0x80000003u     /* step = epoch, index = batch */
 #define STREAM_SYNTHETIC 0x80000010u /* + use; step = split */
+#define STREAM_EPISODE 0x80000020u   /* + split; step = training step, index = task and draw */
+#define STREAM_VECTOR 0x80000030u    /* random vectors of `tarn hvp`; step = number of the vector */
 
 #endif

@@ -2,6 +2,39 @@
 #include "plan/report.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* The first op at or behind `first` of the part of a task that has this name. */
+static uint32_t find_part(const struct program *program, uint32_t first, const char *part)
+{
+	uint32_t op = first;
+	while (op < program->graph.ops && strncmp(op_name(&program->graph, op), part, strlen(part)))
+		op++;
+	return op;
+}
+
+/* Bytes made by the ops of the first inner step that later ones read. Ops that never run cost nothing. */
+static uint64_t inner_step_bytes(const struct program *program)
+{
+	const struct graph *graph = &program->graph;
+	uint32_t begin = find_part(program, 0, "task1/inner1/");
+	if (begin == graph->ops)
+		return 0;
+	uint32_t end = find_part(program, begin, "task1/inner2/"), query = find_part(program, begin, "task1/query/");
+	uint64_t bytes = 0;
+	end = end < query ? end : query;
+	for (uint32_t t = 0; t < graph->tensors; t++) {
+		const struct tensor *tensor = &graph->tensor[t];
+		bool inside = tensor->producer != OP_NONE && tensor->producer >= begin && tensor->producer < end &&
+			      tensor->storage == t,
+		     read = false;
+		for (uint32_t op = end; op < graph->ops && inside && !read; op++)
+			for (uint32_t k = 0; k < graph->op[op].inputs && program->cost_ns[op]; k++)
+				read |= graph->tensor[op_inputs(graph, op)[k]].storage == t;
+		bytes += read ? bytes_align(tensor->bytes) : 0;
+	}
+	return bytes;
+}
 
 void plan_report_fill(const struct plan *plan, struct plan_report *report)
 {
@@ -22,6 +55,7 @@ void plan_report_fill(const struct plan *plan, struct plan_report *report)
 	for (uint32_t p = 0; p < plan->programs; p++)
 		if (plan->program[p].peak_bound_bytes > report->peak_bound_bytes)
 			report->peak_bound_bytes = plan->program[p].peak_bound_bytes;
+	report->inner_step_bytes = inner_step_bytes(train);
 	report->gap = 0.0;
 	if (train->time_bound_ns && train->time_ns > train->time_bound_ns)
 		report->gap = (double)train->time_ns / (double)train->time_bound_ns - 1.0;

@@ -23,6 +23,11 @@ struct plan_report {
 	uint64_t time_bound_ns,
 		peak_bound_bytes; /* proved lower bounds of a training step's time, of any plan's peak */
 	double gap; /* how much more time the training step takes than the bound, relative to that; 0: it is optimal */
+	/*
+	 * Meta-learning: what one inner step leaves behind when all is kept, for the steps after it and for the outer
+	 * gradient. 0 without inner steps.
+	 */
+	uint64_t inner_step_bytes;
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
 };
 
