@@ -148,10 +148,12 @@ help:
 	@echo '  analyze            cppcheck'
 	@echo '  ptx                the PTX text of the CUDA kernels, with nvcc; it is committed, so that building needs no nvcc'
 	@echo '  docs               docs/config.md and docs/arena.svg from what the program says now'
+	@echo '  figures            numbers and pictures of docs/experiments.md: memory and time against layers (minutes)'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
 	@echo '  bench-plan         the planner on abstract graphs; ARGS=FOLDER of cases, else families made here'
 	@echo '  bench-peers        the same networks in PyTorch; TORCH_PYTHON names a python that has it'
+	@echo '                     (tools/compare_torch.py compares any one configuration)'
 	@echo
 	@echo 'Variables (CC, CFLAGS, BUILD, KCONFIG_CONFIG, SAN, WERROR, V ...) are explained at the head of the Makefile.'
 
@@ -406,7 +408,9 @@ bench-peers: all
 	@$(TORCH_PYTHON) tools/bench/bench_peers.py $(BUILD)/tarn $(ARGS)
 
 # ---- What the documents show and the program knows ----
-.PHONY: docs
+.PHONY: docs figures
+figures: all
+	@$(PYTHON) tools/figures.py $(BUILD)/tarn docs/figures $(ARGS)
 docs: all
 	$(quiet)tools/generate_docs.sh $(BUILD)/tarn >$(BUILD)/config.md
 	$(quiet)cmp -s $(BUILD)/config.md docs/config.md || cp $(BUILD)/config.md docs/config.md

@@ -182,7 +182,7 @@ enum tarn_status tarn_plan_layers(const struct tarn_session *session, bool whole
 	enum tarn_status st = TARN_OK;
 	host_arena_init(&scratch);
 	if (json)
-		layer_table_json(graph, out);
+		layer_table_json(graph, session->plan.config_lines, out);
 	else
 		st = layer_table_print(graph, whole, &scratch, out);
 	host_arena_fini(&scratch);

@@ -37,6 +37,7 @@ static const struct {
 	{ "mobilenetv2", IMAGES "model: {family: mobilenetv2, width_percent: 10}\n" MOMENTUM },
 };
 #define FAST 3
+#define SIXTEEN_BITS 2 /* of them are tried in 16 bits */
 #define FAMILIES ((int)(sizeof families / sizeof *families))
 
 static const char *const strategies[] = { "memory.recompute=min", "memory.recompute=memory-poor",
@@ -125,6 +126,30 @@ START_TEST(nothing_but_the_seed_changes_the_weights)
 }
 END_TEST
 
+/* Activations of 16 bits: near the loss in float32, and the same weights whatever is recomputed, in any order. */
+START_TEST(sixteen_bits_train_alike)
+{
+	if (!cudasim_is_there())
+		TESTING_SKIP("the simulated libraries are not built: this build has no CUDA driver");
+	static const char *const formats[] = { "precision.compute=bfloat16", "precision.compute=float16" };
+	const char *name = families[_i].name, *format = formats[_i % 2];
+	struct training training = { .text = families[_i].text, .steps = 1 };
+	struct training_result wide, narrow;
+	struct cudasim sim;
+	cudasim_load(&sim, CUDASIM_CUDNN);
+	ck_assert_ok(training_run(&training, &wide));
+	training.override[0] = format;
+	ck_assert_ok(training_run(&training, &narrow));
+	ck_assert_msg(fabs(narrow.first_loss - wide.first_loss) <= 0x1p-6 * fabs(wide.first_loss),
+		      "%s: first loss %.9g, in float32 %.9g", name, narrow.first_loss, wide.first_loss);
+	ck_assert_uint_ne(narrow.hash, wide.hash);
+	shuffle(&sim, 1);
+	training.override[1] = "memory.recompute=min";
+	expect_hash(&training, narrow.hash, name, format, 1);
+	cudasim_check(&sim, name);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cuda_families");
@@ -133,6 +158,7 @@ int main(void)
 	tcase_set_timeout(identity, 1800);
 	tcase_add_loop_test(cpu, trains_like_the_cpu, 0, slow() ? FAMILIES : FAST);
 	tcase_add_loop_test(identity, nothing_but_the_seed_changes_the_weights, 0, slow() ? FAMILIES : FAST);
+	tcase_add_loop_test(identity, sixteen_bits_train_alike, 0, SIXTEEN_BITS);
 	suite_add_tcase(suite, cpu);
 	suite_add_tcase(suite, identity);
 	return testing_run(suite);

@@ -129,11 +129,15 @@ static enum tarn_status read_list(const struct config_key *key, const struct yam
 	struct text_list *texts = field;
 	struct real_list *reals = field;
 	struct size_list *sizes = field;
-	uint32_t *counter = &texts->count, limit = CONFIG_MAX_LIST;
-	if (key->type == CONFIG_REAL_LIST) {
+	uint32_t *counter, limit;
+	/* The field is aligned for its own type alone. */
+	if (key->type == CONFIG_TEXT_LIST) {
+		counter = &texts->count;
+		limit = CONFIG_MAX_LIST;
+	} else if (key->type == CONFIG_REAL_LIST) {
 		counter = &reals->count;
 		limit = sizeof reals->item / sizeof *reals->item;
-	} else if (key->type == CONFIG_SIZE_LIST) {
+	} else {
 		counter = &sizes->count;
 		limit = sizeof sizes->item / sizeof *sizes->item;
 	}

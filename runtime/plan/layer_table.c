@@ -221,10 +221,30 @@ static void json_persistent(const struct graph *graph, uint32_t t, FILE *out)
 	fputc('}', out);
 }
 
-void layer_table_json(const struct graph *graph, FILE *out)
+/* "path=value" lines as an object of texts. */
+static void json_settings(const char *lines, FILE *out)
 {
 	const char *comma = "";
-	fputs("{\"persistent\": [", out);
+	while (*lines) {
+		size_t key = strcspn(lines, "="), length = strcspn(lines, "\n");
+		fprintf(out, "%s\"%.*s\": \"", comma, (int)key, lines);
+		for (size_t i = key + 1; i < length; i++) {
+			if (lines[i] == '"' || lines[i] == '\\')
+				fputc('\\', out);
+			fputc(lines[i], out);
+		}
+		fputc('"', out);
+		comma = ", ";
+		lines += length + (lines[length] == '\n');
+	}
+}
+
+void layer_table_json(const struct graph *graph, const char *lines, FILE *out)
+{
+	const char *comma = "";
+	fputs("{\"settings\": {", out);
+	json_settings(lines, out);
+	fputs("}, \"persistent\": [", out);
 	for (uint32_t t = 0; t < graph->tensors; t++) {
 		if (graph->tensor[t].producer != OP_NONE)
 			continue;

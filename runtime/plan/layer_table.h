@@ -19,10 +19,10 @@
 enum tarn_status layer_table_print(const struct graph *graph, bool whole, struct host_arena *scratch, FILE *out);
 
 /*
- * For programs, one JSON object: "persistent", the parameters and statistics in their order with shape and initial
- * values, and "ops", the rows with inputs, outputs and every attribute that is not zero, views included: all that is
- * needed to build the same network elsewhere.
+ * For programs, one JSON object: "settings", the configuration (`lines`, as config_to_lines makes them); "persistent",
+ * the parameters and statistics in their order with shape and initial values, and "ops", the rows with inputs, outputs
+ * and every attribute that is not zero, views included: all that is needed to build the same network elsewhere.
  */
-void layer_table_json(const struct graph *graph, FILE *out);
+void layer_table_json(const struct graph *graph, const char *lines, FILE *out);
 
 #endif

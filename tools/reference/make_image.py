@@ -12,6 +12,7 @@ import math
 import torch
 import torch.nn.functional as F
 
+from functions import masked, mixture_loss, nchw, nhwc, weight_norm
 from hashed import STEPS, heading, labels, line, op, optimizer, uniform
 
 torch.set_num_threads(1)
@@ -19,55 +20,9 @@ torch.set_num_threads(1)
 
 # ---- ops ----
 
-def nchw(x):
-    return x.permute(0, 3, 1, 2)
-
-
-def nhwc(x):
-    return x.permute(0, 2, 3, 1)
-
-
 def image(function):
     """A function of images in PyTorch's layout as one of images in ours."""
     return lambda x, *others: nhwc(function(nchw(x), *others))
-
-
-def masked(w, mask):
-    o, i, h, k = w.shape
-    keep = torch.zeros(h * k)
-    keep[:h * k // 2 + (mask == "b")] = 1
-    return w * keep.view(h, k)
-
-
-def weight_norm(v, g):
-    return v * (g / v.flatten(1).norm(dim=1)).view(-1, *[1] * (v.dim() - 1))
-
-
-def mixture_loss(parameters, x):
-    """Discretised mixture of logistics (Salimans et al. 2017), mean over the numbers of the image, in nats. N H W C.
-
-    In float64, because the difference of two sigmoids loses half of float32's digits.
-    """
-    parameters, x = parameters.double(), x.double()
-    channels = x.shape[-1]
-    m = parameters.shape[-1] // (10 if channels == 3 else 3)
-    weights, rest = parameters[..., :m], parameters[..., m:].reshape(*x.shape, -1)
-    means, scales = rest[..., :m], rest[..., m:2 * m].clamp(min=-7)
-    if channels == 3:
-        c = torch.tanh(rest[..., 2 * m:])
-        r, g = x[..., 0:1], x[..., 1:2]
-        means = torch.stack([means[..., 0, :], means[..., 1, :] + c[..., 0, :] * r,
-                             means[..., 2, :] + c[..., 1, :] * r + c[..., 2, :] * g], -2)
-    x = x.unsqueeze(-1)
-    inverse = torch.exp(-scales)
-    above, below = inverse * (x - means + 1 / 255), inverse * (x - means - 1 / 255)
-    inside = torch.sigmoid(above) - torch.sigmoid(below)
-    middle = inverse * (x - means)
-    density = middle - scales - 2 * F.softplus(middle) - math.log(127.5)
-    log_p = torch.where(x < -0.999, F.logsigmoid(above),
-                        torch.where(x > 0.999, -F.softplus(below),
-                                    torch.where(inside > 1e-5, inside.clamp(min=1e-12).log(), density)))
-    return (-torch.logsumexp(log_p.sum(-2) + F.log_softmax(weights, -1), -1).sum() / x.numel()).float()
 
 
 def ops():

@@ -19,48 +19,13 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from functions import attend, causal_softmax, gru_cell, half, lstm_cell, rotate
 from hashed import STEPS, heading, labels, line, op, optimizer, uniform
 
 torch.set_num_threads(1)
 
 
 # ---- ops ----
-
-def rotate(x, base=10000.0, dtype=torch.float64):
-    d = x.shape[-1]
-    angle = torch.outer(torch.arange(x.shape[1], dtype=dtype), base ** (-torch.arange(0, d, 2, dtype=dtype) / d))
-    cos, sin = (f(torch.cat([angle, angle], 1)).float()[None, :, None, :] for f in (torch.cos, torch.sin))
-    turned = torch.cat([-x[..., d // 2:], x[..., :d // 2]], -1)
-    return x * cos + turned * sin
-
-
-def attend(q, k, v, causal):
-    shared = q.shape[2] // k.shape[2]
-    k, v = (z.repeat_interleave(shared, 2).transpose(1, 2) for z in (k, v))
-    mask = torch.ones(q.shape[1], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[1]) if causal else None
-    return F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=mask).transpose(1, 2)
-
-
-def causal_softmax(x, alpha):
-    mask = torch.ones(x.shape[-2:], dtype=torch.bool).tril(x.shape[-1] - x.shape[-2])
-    return (alpha * x).masked_fill(~mask, -math.inf).softmax(-1)
-
-
-def half(x, first, second=None):
-    a, b = x.chunk(2, -1)
-    return first(a) * (second(b) if second else b)
-
-
-def lstm_cell(gates, c):
-    i, f, g, o = gates.chunk(4, 1)
-    return torch.sigmoid(o) * torch.tanh(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
-
-
-def gru_cell(x, y, h):
-    (xr, xz, xn), (yr, yz, yn) = x.chunk(3, 1), y.chunk(3, 1)
-    z, n = torch.sigmoid(xz + yz), torch.tanh(xn + torch.sigmoid(xr + yr) * yn)
-    return (1 - z) * n + z * h
-
 
 def ops():
     op("batch_matmul", lambda a, b: 0.3 * a @ b.transpose(1, 2), (3, 5, 7), (3, 4, 7))
