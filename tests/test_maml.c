@@ -109,6 +109,8 @@ START_TEST(what_cannot_be_is_refused)
 	ck_assert_fails(open_with("objective.ways=4", NULL, &session), TARN_EINVAL, "needs 8x4");
 	ck_assert_fails(open_with("data.batch=8", NULL, &session), TARN_EINVAL,
 			"has no effect with objective.type: maml");
+	ck_assert_fails(open_with("precision.compute=bfloat16", NULL, &session), TARN_EUNSUPPORTED,
+			"computes in float32");
 	ck_assert_fails(open_with("objective.tasks=60000", NULL, &session), TARN_EINVAL, "too many instances");
 }
 END_TEST

@@ -137,6 +137,9 @@ enum tarn_status curvature_build(const struct config *config, const struct sampl
 	struct products p = { 0 };
 	uint32_t loss, output;
 	const enum build_mode mode = config->hvp.training ? BUILD_TRAINING : BUILD_INFERENCE;
+	if (config->precision.compute != NUMBER_FLOAT32)
+		return tarn_fail(TARN_EUNSUPPORTED,
+				 "precision.compute: products with the Hessian are computed in float32");
 	enum tarn_status st = graph_init(&network, scratch);
 	if (!st)
 		st = network_build(config, sample, batch, mode, scratch, &network, &loss, &output);

@@ -325,6 +325,8 @@ enum tarn_status maml_build(const struct config *config, const struct sample_sha
 	if (config->network.loss != LOSS_CROSS_ENTROPY || sample->target_rank || sample->vocabulary)
 		return tarn_fail(TARN_EINVAL,
 				 "objective.type: maml needs data with one label a sample and cross_entropy");
+	if (config->precision.compute != NUMBER_FLOAT32)
+		return tarn_fail(TARN_EUNSUPPORTED, "precision.compute: objective.type: maml computes in float32");
 	if (sample->arrays || config->data.shapes.count)
 		return tarn_fail(TARN_EINVAL, "objective.type: maml takes neither data.arrays nor data.shapes");
 	if (maml_batch(config) == UINT32_MAX)
