@@ -69,9 +69,12 @@ static void build_graph(const char *model, uint32_t batch, struct graph *graph)
 	ck_assert_ok(yaml_parse(text, strlen(text), "net.yaml", &arena, &root));
 	config.model = yaml_find(root, "model");
 	enum tarn_status st = TARN_EINVAL;
-	for (uint32_t i = 0; st && i < sizeof samples / sizeof *samples; i++) {
+	for (uint32_t i = 0; st && i < 2 * sizeof samples / sizeof *samples; i++) {
+		/* Of each kind as a classifier, then as a model of its input. */
+		config.network.loss = i % 2 ? LOSS_LOGISTIC_MIXTURE : LOSS_CROSS_ENTROPY;
+		config.network.target = i % 2 ? TARGET_INPUT : TARGET_DATA;
 		ck_assert_ok(graph_init(graph, &arena));
-		st = training_build(&config, &samples[i], batch, &arena, graph);
+		st = training_build(&config, &samples[i / 2], batch, &arena, graph);
 	}
 	ck_assert_msg(st == TARN_OK, "%s takes none of the samples that this test knows: %s", model, tarn_error());
 }
