@@ -16,6 +16,7 @@ struct arguments {
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
 	const char *vector; /* --vector */
+	const char *vary;   /* --vary */
 	bool json, print, explain, summary, help;
 };
 
@@ -28,7 +29,8 @@ enum argument_set {
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
 	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
-	ARGUMENT_VECTOR = 256          /* --vector FILE */
+	ARGUMENT_VECTOR = 256,         /* --vector FILE */
+	ARGUMENT_FIT = 512             /* --vary KEY, --svg FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -48,6 +50,7 @@ void json_text(const char *key, const char *text);
 
 /* Commands; each returns the exit code. */
 int command_plan(int argc, char **argv);
+int command_fit(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_dag(int argc, char **argv);
