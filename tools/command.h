@@ -11,7 +11,7 @@
 /* The options that commands take; each command says which ones it knows. */
 struct arguments {
 	struct tarn_options options;             /* config_path, plan_path, override, resume_path, lockdown */
-	const char *override[MAX_OVERRIDES + 1]; /* one more for the command's own */
+	const char *override[MAX_OVERRIDES + 2]; /* two more for the command's own */
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
