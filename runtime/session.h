@@ -29,6 +29,7 @@ struct tarn_session {
 	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
 	struct feed *train_feed, *test_feed;
 	struct snapshot *snapshot;
+	const char *snapshot_path; /* train.snapshot, or in train.run; "" none */
 	struct snapshot_position position;
 	struct tarn_metrics metrics;
 	uint64_t total_steps;                /* of the learning rate's schedule */

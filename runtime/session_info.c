@@ -115,7 +115,9 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .strategy = strategy_name(plan->strategy),
 					 .driver = plan->driver,
 					 .name = session->config.name,
-					 .snapshot = session_computes(session) ? session->config.train.snapshot : "",
+					 .snapshot = session->snapshot_path,
+					 .run = session->config.train.run,
+					 .tensorboard = session->config.train.log == TRAIN_LOG_TENSORBOARD,
 					 .costs = session->config.costs,
 					 .overhead_bytes = report->overhead_bytes,
 					 .reserve_bytes = report->reserve_bytes,
@@ -150,6 +152,17 @@ void tarn_plan_print(const struct tarn_session *session, FILE *out)
 enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path)
 {
 	return plan_save(&session->plan, path);
+}
+
+enum tarn_status tarn_plan_settings(const struct tarn_session *session, FILE *out)
+{
+	struct host_arena scratch;
+	host_arena_init(&scratch);
+	const char *lines = config_to_lines(&session->config, &scratch);
+	if (lines)
+		fputs(lines, out);
+	host_arena_fini(&scratch);
+	return lines ? TARN_OK : TARN_ENOMEM;
 }
 
 enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path)

@@ -295,6 +295,17 @@ static enum tarn_status prepare_snapshot(const char *path)
 	return st ? tarn_fail_prefix(st, "train.snapshot") : TARN_OK;
 }
 
+/* A folder for the run has a place for its snapshot; the null driver makes none. */
+static enum tarn_status place_snapshot(struct tarn_session *session)
+{
+	const struct config *config = &session->config;
+	session->snapshot_path = session_computes(session) ? config->train.snapshot : "";
+	if (!session_computes(session) || config->train.snapshot[0] || !config->train.run[0])
+		return TARN_OK;
+	session->snapshot_path = host_arena_printf(&session->arena, "%s/snapshot.safetensors", config->train.run);
+	return session->snapshot_path ? TARN_OK : TARN_ENOMEM;
+}
+
 static enum tarn_status start_run(struct tarn_session *session, const struct tarn_options *options)
 {
 	const struct config *config = &session->config;
@@ -319,10 +330,10 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
-	if (!st && config->train.snapshot[0] && session_computes(session))
-		st = prepare_snapshot(config->train.snapshot);
+	if (!st && session->snapshot_path[0])
+		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
-		st = snapshot_open(&session->executor, config->train.snapshot, arena, &session->snapshot);
+		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);
 	if (!st && config->objective.type == OBJECTIVE_HVP)
 		snapshot_leave_out_optimizer(session->snapshot);
 	if (!st)
@@ -364,6 +375,8 @@ enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_sessi
 	} else {
 		st = make_plan(session, options);
 	}
+	if (!st)
+		st = place_snapshot(session);
 	if (!st && !options->plan_only)
 		st = start_run(session, options);
 	if (st) {

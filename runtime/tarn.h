@@ -64,7 +64,7 @@ struct tarn_plan_info {
 	uint64_t workspace_cap;              /* memory.workspace_cap, bytes; UINT64_MAX: unlimited */
 	/* Chosen by `auto` for this budget: the last bits of results may change with the choice. */
 	bool microbatches_chosen, workspace_chosen;
-	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
+	double overhead, plan_ms, pack_ms; /* pack_ms: the part of plan_ms that packing took */
 	/*
 	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no
 	 * plan has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
@@ -73,7 +73,7 @@ struct tarn_plan_info {
 	double gap;
 	bool synthetic; /* data.synthetic: the samples are made up and stand in for those of the configuration */
 	bool fell_back; /* the strategy would have needed more than `none`, whose plan was taken */
-	/* Borrowed from the session; snapshot: train.snapshot, "" when none is written. */
+	/* Borrowed from the session; snapshot: the file that tarn_save(session, NULL) writes, "" when none is. */
 	const char *strategy, *driver, *name, *snapshot, *costs; /* costs: device.costs, "" when estimated */
 	uint64_t total_steps, resumed_steps; /* of the whole run; done before this session. 0 with plan_only */
 	/* Where the device holds more than the arena: measured (or described) at planning, and kept free for later. */
@@ -82,6 +82,8 @@ struct tarn_plan_info {
 	uint64_t inner_step_bytes;
 	const char *device; /* device and library versions that the plan was made for; "" where they do not matter */
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
+	const char *run;                                    /* train.run, "" without one; borrowed */
+	bool tensorboard;                                   /* train.log */
 };
 
 /* With network.losses: one of the losses whose weighted sum is the loss of a step or of an evaluation. */
@@ -138,6 +140,8 @@ TARN_API enum tarn_status tarn_plan_info(const struct tarn_session *session, str
 /* What a training step runs more than once, by kind of op: "18 batch_apply, 4 conv2d"; "" when nothing. */
 TARN_API void tarn_plan_recomputed(const struct tarn_session *session, char *buffer, size_t size);
 TARN_API enum tarn_status tarn_plan_save(const struct tarn_session *session, const char *path);
+/* Every key of the configuration as it is used, overrides included: a line "path=value" each. */
+TARN_API enum tarn_status tarn_plan_settings(const struct tarn_session *session, FILE *out);
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
 
 /*
@@ -208,11 +212,11 @@ enum tarn_vector { TARN_VECTOR_INPUT, TARN_VECTOR_PRODUCT, TARN_VECTOR_DIAGONAL 
 #define TARN_MAX_NODES 4096
 
 struct tarn_curvature {
-	const char *task;        /* hvp.task */
-	const char *mode;        /* "reverse" or "forward": what hvp.mode auto chose */
-	uint64_t parameters;     /* length of a vector */
-	uint64_t labels;         /* the loss is the mean over so many */
-	uint64_t products;       /* with H, each a pass over the data */
+	const char *task;    /* hvp.task */
+	const char *mode;    /* "reverse" or "forward": what hvp.mode auto chose */
+	uint64_t parameters; /* length of a vector */
+	uint64_t labels;     /* the loss is the mean over so many */
+	uint64_t products;   /* with H, each a pass over the data */
 	double loss;
 	/* product: v the vector. Norms are Euclidean. */
 	double vector_norm, product_norm, curvature; /* curvature: v.Hv / v.v */
@@ -225,8 +229,8 @@ struct tarn_curvature {
 };
 
 /*
- * Does what hvp.task asks for. product takes the vector as it is, see below; for hessian only the first three fields are
- * filled: its columns are products with unit vectors. TARN_EINTERRUPTED by options.stop.
+ * Does what hvp.task asks for. product takes the vector as it is, see below; for hessian only the first three fields
+ * are filled: its columns are products with unit vectors. TARN_EINTERRUPTED by options.stop.
  */
 TARN_API enum tarn_status tarn_curvature_run(struct tarn_session *session, struct tarn_curvature *curvature);
 

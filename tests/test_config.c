@@ -98,7 +98,7 @@ START_TEST(test_examples)
 {
 	const struct config_key *key = &config_schema[_i];
 	const char *companions = "memory.recompute=manual memory.keep=a data.std=1 data.mean=1 data.type=hash "
-				 "optimizer.type=adam optimizer.schedule.type=step train.snapshot=f";
+				 "optimizer.type=adam optimizer.schedule.type=step train.run=f";
 	if (strstr(key->path, "arrays"))
 		companions = "data.type=npy data.arrays=[a,b] data.train_arrays=[c,d] data.test_arrays=[e,f]";
 	if (key->type == CONFIG_NODE)

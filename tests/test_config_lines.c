@@ -139,8 +139,10 @@ static struct config random_config(struct testing_random *random)
 		c.precision.gradients = NUMBER_FLOAT32;
 	if (c.train.accumulate > c.data.batch)
 		c.train.accumulate = c.data.batch;
-	if (!*c.train.snapshot)
+	if (!*c.train.snapshot && !*c.train.run)
 		c.train.snapshot_every = 0;
+	if (!*c.train.run)
+		c.train.log = TRAIN_LOG_NONE;
 	return c;
 }
 

@@ -95,7 +95,8 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
 			{ "--vector", ARGUMENT_VECTOR, &arguments->vector },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
-			{ "--svg", ARGUMENT_SHOW, &arguments->svg },
+			{ "--svg", ARGUMENT_SHOW | ARGUMENT_FIT, &arguments->svg },
+			{ "--vary", ARGUMENT_FIT, &arguments->vary },
 			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },
 			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };
 	const char *value;

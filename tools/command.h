@@ -11,11 +11,12 @@
 /* The options that commands take; each command says which ones it knows. */
 struct arguments {
 	struct tarn_options options;             /* config_path, plan_path, override, resume_path, lockdown */
-	const char *override[MAX_OVERRIDES + 1]; /* one more for the command's own */
+	const char *override[MAX_OVERRIDES + 2]; /* two more for the command's own */
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
 	const char *vector; /* --vector */
+	const char *vary;   /* --vary */
 	bool json, print, explain, summary, help;
 };
 
@@ -28,7 +29,8 @@ enum argument_set {
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
 	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
-	ARGUMENT_VECTOR = 256          /* --vector FILE */
+	ARGUMENT_VECTOR = 256,         /* --vector FILE */
+	ARGUMENT_FIT = 512             /* --vary KEY, --svg FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -48,6 +50,7 @@ void json_text(const char *key, const char *text);
 
 /* Commands; each returns the exit code. */
 int command_plan(int argc, char **argv);
+int command_fit(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_dag(int argc, char **argv);

@@ -37,6 +37,14 @@ static const struct {
 	  "place;\n"
 	  "               memory.in_place=false plans the network without it too\n"
 	  "  --json       one line of JSON instead of the summary\n" },
+	{ "fit", "tarn fit CONFIG [key=value ...] [--vary KEY] [--device DEVICE.json] [--json] [--svg FILE.svg]",
+	  "Will it fit? Says the smallest budget, and the largest batch within memory.budget, each with the expected "
+	  "extra\n"
+	  "compute. Only plans: nothing is trained, and no data are read beyond their sizes.\n"
+	  "  --vary KEY     the largest value of another numeric key, for example model.depth or data.context\n"
+	  "  --device FILE  for a GPU that is not here\n"
+	  "  --svg FILE     draws the memory over the values tried\n"
+	  "  --json         one line of JSON\n" },
 	{ "pack", "tarn pack BUFFERS.csv [--capacity BYTES] [--timeout SECONDS] [-o OUT.csv] [--json]",
 	  "Packs buffers with fixed lives into one arena: the columns are id, lower, upper and size, and may be "
 	  "alignment\n"
@@ -276,6 +284,9 @@ static const struct {
 	{ "calibrate", command_calibrate },
 	{ "tokens", command_tokens },
 	{ "plan", command_plan },
+#ifdef CONFIG_PLANNER
+	{ "fit", command_fit },
+#endif
 	{ "train", command_train },
 	{ "eval", command_eval },
 	{ "hvp", command_hvp },

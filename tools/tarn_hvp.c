@@ -195,6 +195,7 @@ int command_hvp(int argc, char **argv)
 			return command_fail(tarn_fail(TARN_EINVAL, "more than %d key=value arguments", MAX_OVERRIDES));
 		arguments.override[arguments.options.overrides++] = "objective.type=hvp";
 		arguments.override[arguments.options.overrides++] = "train.snapshot=";
+		arguments.override[arguments.options.overrides++] = "train.run=";
 	}
 	arguments.options.weights_only = true;
 	st = tarn_open(&arguments.options, &session);

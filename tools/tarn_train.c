@@ -1,5 +1,6 @@
 /* tarn_train.c - `tarn train` and `tarn eval`: the loop around the library, and what it shows. */
 #include "command.h"
+#include "run_folder.h"
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -30,7 +31,8 @@ struct run {
 	uint64_t samples, steps; /* of this process */
 	/* since the last line */
 	double line_loss, line_accuracy, line_ms;
-	uint64_t line_samples;
+	uint64_t line_samples, line_steps;
+	struct run_folder folder; /* of `tarn train`; nothing is written by others */
 	bool json, terminal;
 };
 
@@ -87,6 +89,7 @@ static void account(struct run *run)
 	run->train_ms += m->wall_ms;
 	run->line_ms += m->wall_ms;
 	run->line_samples += m->samples;
+	run->line_steps++;
 	run->line_loss += m->loss * m->samples;
 	run->line_accuracy += m->accuracy * m->samples;
 }
@@ -128,7 +131,8 @@ static void print_progress_line(const struct run *run, double samples, double ra
 	printf("\r%.*s\033[K", shown, line);
 }
 
-static void print_progress(struct run *run, bool last_of_epoch)
+/* Means since the line before go to the terminal, to programs, and into the run's folder. */
+static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 {
 	const struct tarn_metrics *m = &run->metrics;
 	double samples = (double)run->line_samples, rate = samples / run->line_ms * 1e3;
@@ -150,8 +154,19 @@ static void print_progress(struct run *run, bool last_of_epoch)
 			printf("\n");
 	}
 	fflush(stdout);
+	const struct run_interval interval = { .step = m->step,
+					       .epoch = m->epoch,
+					       .epoch_end = m->epoch_end,
+					       .loss = run->line_loss / samples,
+					       .accuracy = run->line_accuracy / samples,
+					       .learning_rate = m->learning_rate,
+					       .gradient_norm = m->gradient_norm,
+					       .samples_per_s = rate,
+					       .step_ms = run->line_ms / (double)run->line_steps,
+					       .planned_step_ms = (double)run->info.step_ns * 1e-6 };
 	run->line_ms = run->line_loss = run->line_accuracy = 0.0;
-	run->line_samples = 0;
+	run->line_samples = run->line_steps = 0;
+	return run_folder_interval(&run->folder, &interval);
 }
 
 /* "losses": {...}, as JSON; nothing without network.losses. */
@@ -182,6 +197,8 @@ static enum tarn_status evaluate(struct run *run)
 {
 	run->evaluation.samples = 0;
 	enum tarn_status st = tarn_evaluate(run->session, &run->evaluation);
+	if (!st)
+		st = run_folder_evaluation(&run->folder, run->metrics.step, run->metrics.epoch, &run->evaluation);
 	const struct tarn_evaluation *e = &run->evaluation;
 	const char *made = run->info.synthetic ? " made-up" : "";
 	if (st || !e->samples || run->json)
@@ -213,6 +230,23 @@ static enum tarn_status save(struct run *run)
 	return run->info.snapshot[0] ? tarn_save(run->session, NULL) : TARN_OK;
 }
 
+static enum tarn_status keep_result(struct run *run)
+{
+	bool tested = run->evaluation.samples;
+	const struct run_result result = { .steps = run->metrics.step,
+					   .samples = run->samples,
+					   .loss = run->metrics.loss,
+					   .test_loss = tested ? run->evaluation.loss : NAN,
+					   .test_accuracy = tested ? run->evaluation.accuracy : NAN,
+					   .step_ms = median(run->wall_ms, run->steps),
+					   .step_cpu_ms = median(run->cpu_ms, run->steps),
+					   .samples_per_s = (double)run->samples / run->train_ms * 1e3,
+					   .seconds = (now_ms() - run->start_ms) * 1e-3,
+					   .touched_bytes = tarn_arena_touched_bytes(run->session),
+					   .process_bytes = max_rss_bytes() };
+	return run_folder_result(&run->folder, &run->info, &result);
+}
+
 static enum tarn_status train(struct run *run)
 {
 	enum tarn_status st = TARN_OK;
@@ -225,8 +259,8 @@ static enum tarn_status train(struct run *run)
 		account(run);
 		bool stop = run->metrics.finished || interrupted;
 		if (line_due(run) || stop)
-			print_progress(run, run->metrics.epoch_end || stop);
-		if (due(run->info.evaluate_every, &run->metrics)) {
+			st = print_progress(run, run->metrics.epoch_end || stop);
+		if (!st && due(run->info.evaluate_every, &run->metrics)) {
 			st = evaluate(run);
 			evaluated = true;
 		}
@@ -243,7 +277,7 @@ static enum tarn_status train(struct run *run)
 	}
 	if (!st && run->steps)
 		st = save(run);
-	return st;
+	return !st && run->steps ? keep_result(run) : st;
 }
 
 static void print_ledger_json(const struct run *run)
@@ -410,6 +444,8 @@ int command_train(int argc, char **argv)
 		return 0;
 	}
 	st = open_run(&run, &arguments);
+	if (!st)
+		st = run_folder_open(&run.folder, run.session, &run.info, arguments.options.config_path);
 	if (st)
 		return command_fail(st);
 	if (!run.json)
@@ -429,6 +465,7 @@ int command_train(int argc, char **argv)
 			run.info.snapshot);
 		st = TARN_EINTERRUPTED;
 	}
+	run_folder_close(&run.folder);
 	tarn_close(run.session);
 	return (int)st;
 }
@@ -450,6 +487,7 @@ int command_eval(int argc, char **argv)
 		return TARN_EINVAL;
 	}
 	arguments.override[arguments.options.overrides++] = "train.snapshot="; /* nothing is saved, no folder made */
+	arguments.override[arguments.options.overrides++] = "train.run=";
 	arguments.options.weights_only = true;
 	st = open_run(&run, &arguments);
 	if (!st)

@@ -54,6 +54,7 @@ enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY, LOSS_LOGISTIC_MIXTURE };
 /* What the loss compares the network's result with: labels or values of the data, or the input itself. */
 enum target_kind { TARGET_DATA, TARGET_INPUT };
+enum train_log { TRAIN_LOG_NONE, TRAIN_LOG_TENSORBOARD };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
 enum objective_kind { OBJECTIVE_LOSS, OBJECTIVE_HVP, OBJECTIVE_MAML };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
@@ -184,6 +185,8 @@ struct config {
 		uint32_t evaluate_every; /* epochs; 0: only at the end */
 		const char *snapshot;    /* train.snapshot: file; "" none */
 		uint32_t snapshot_every; /* epochs; 0: only at the end */
+		const char *run;         /* train.run: folder; "" none */
+		uint32_t log;            /* enum train_log */
 	} train;
 
 	struct {

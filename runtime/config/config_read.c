@@ -453,8 +453,10 @@ static enum tarn_status check_train(const struct yaml_node *root, const struct c
 			"must be at least train.accumulate",
 			config->data.batch);
 	const struct yaml_node *every = config_node(root, "train.snapshot_every");
-	if (config->train.snapshot_every && !config->train.snapshot[0])
+	if (config->train.snapshot_every && !config->train.snapshot[0] && !config->train.run[0])
 		return yaml_fail_value(every, "needs train.snapshot, the file to write");
+	if (config->train.log != TRAIN_LOG_NONE && !config->train.run[0])
+		return yaml_fail_value(config_node(root, "train.log"), "needs train.run, the folder to write into");
 	return TARN_OK;
 }
 

@@ -36,6 +36,7 @@ static const char *const losses[] = { "cross_entropy", "mean_squared_error", "bi
 				      "mse", "bce" };
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
+static const char *const train_logs[] = { "none", "tensorboard" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw", "lion", "adafactor" };
 static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
@@ -315,6 +316,11 @@ const struct config_key config_schema[] = {
 	  .help = "File for weights, optimizer state and position, relative to the current directory. Empty: none." },
 	{ .path = "train.snapshot_every", WHOLE(train.snapshot_every, 0, UINT32_LIMIT, "epochs"), .default_text = "0",
 	  .example = "1", .help = "Write the snapshot every so many epochs. 0: only at the end." },
+	{ .path = "train.run", TEXT(train.run, 0), .default_text = "", .example = "runs/first",
+	  .help = "Folder for all that a training run leaves, relative to the current directory: configuration, settings, plan, "
+		  "metrics, result, and the snapshot where train.snapshot is empty. `tarn report` shows it. Empty: none." },
+	{ .path = "train.log", CHOICE(train.log, train_logs), .default_text = "none", .example = "tensorboard",
+	  .help = "What else is written into the folder train.run. tensorboard: event files." },
 	{ .path = "train.ema", REAL(train.ema, 0, 0.99999999), .default_text = "0", .example = "0.999",
 	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
 		  "much memory as the weights. 0: off." },
