@@ -319,6 +319,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
+	if (!st && session_computes(session))
+		st = nonfinite_open(&session->executor, config->train.on_nonfinite, arena, &session->nonfinite);
 	if (!st && config->train.snapshot[0] && session_computes(session))
 		st = prepare_snapshot(config->train.snapshot);
 	if (!st)
