@@ -203,7 +203,9 @@ src-bench := $(wildcard tools/bench/bench_*.c)
 src-fuzz := $(wildcard tests/fuzz/fuzz_*.c)
 src-test := $(wildcard tests/test_*.c tests/*/test_*.c)
 # Whatever tests share: tests/support/, and files beside the tests of a folder that are no tests themselves.
-src-support := $(filter-out $(src-test) tests/fuzz/% tests/cudasim/%,$(wildcard tests/*/*.c))
+src-support := $(filter-out $(src-test) tests/fuzz/% tests/cudasim/% tests/faults/%,$(wildcard tests/*/*.c))
+# Preloaded before the program, it makes one of its calls fail.
+src-faults := tests/faults/fault_inject.c
 # The simulated libraries of CUDA: three shared objects that the CUDA driver opens instead of NVIDIA's.
 src-cudasim-cublaslt := $(wildcard tests/cudasim/cublaslt*.c)
 src-cudasim-cudnn := $(wildcard tests/cudasim/cudnn*.c)
@@ -256,7 +258,7 @@ object = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
 objects-cpu := $(call object,$(filter drivers/cpu/%,$(src-y)))
 objects-lib := $(call object,$(filter-out drivers/cpu/%,$(src-y)))
 objects-tool := $(call object,$(src-tool) $(src-bench))
-objects-test := $(call object,$(src-test) $(src-support))
+objects-test := $(call object,$(src-test) $(src-support) $(src-faults))
 objects-cudasim := $(call object,$(src-cudasim))
 objects := $(objects-lib) $(objects-cpu)
 
@@ -342,8 +344,12 @@ record-engines := $(BUILD)/cudasim/record_engines
 $(record-engines): tests/cudasim/record_engines.c tests/cudasim/cudnn_values.h $(BUILD)/stamps/flags-cudasim
 	$(call say,LD,$@)mkdir -p $(@D); $(flags-cudasim) -o $@ $< -ldl
 
+fault-library := $(BUILD)/tests/fault_inject.so
+$(fault-library): $(call object,$(src-faults)) $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -o $@ $(filter %.o,$^) -ldl
+
 .PHONY: tests cudasim engines run-check run-check-slow run-check-gpu run-golden run-train
-tests: $(test-programs) $(cudasim) $(record-engines)
+tests: $(test-programs) $(cudasim) $(record-engines) $(fault-library)
 cudasim: $(cudasim)
 fixtures := tests/cudasim/fixtures
 engines: $(record-engines)

@@ -12,6 +12,7 @@
 #include "data/feed.h"
 #include "driver.h"
 #include "exec/exec.h"
+#include "exec/nonfinite.h"
 #include "exec/snapshot.h"
 #include "plan/explain.h"
 #include "plan/report.h"
@@ -28,6 +29,8 @@ struct tarn_session {
 	struct dataset train, test;
 	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
 	struct feed *train_feed, *test_feed;
+	struct nonfinite *nonfinite; /* NULL on the null driver, which computes nothing */
+	uint32_t skipped_in_a_row;
 	struct snapshot *snapshot;
 	const char *snapshot_path; /* train.snapshot, or in train.run; "" none */
 	struct snapshot_position position;

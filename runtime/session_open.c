@@ -330,7 +330,9 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
 				     arena);
-	if (!st && session->snapshot_path[0])
+	if (!st && session_computes(session))
+		st = nonfinite_open(&session->executor, config->train.on_nonfinite, arena, &session->nonfinite);
+	if (!st && session->snapshot_path[0] && session_computes(session))
 		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+/* Steps in a row that may be skipped: a run that learns nothing any more must end. */
+#define MOST_SKIPPED 100u
+
 static double clock_ms(clockid_t clock)
 {
 	struct timespec now;
@@ -63,16 +66,37 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 	return counted;
 }
 
-static enum tarn_status run_program(struct tarn_session *session, bool train, const struct batch *batch)
+static enum tarn_status find_program(const struct tarn_session *session, bool train, const struct batch *batch,
+				     uint32_t *index)
 {
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
 		const struct program *program = &session->plan.program[i];
 		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
-		if (trains == train && program->batch == batch->samples && program->shape == batch->size)
-			return exec_run(&session->executor, i);
+		if (trains == train && program->batch == batch->samples && program->shape == batch->size) {
+			*index = i;
+			return TARN_OK;
+		}
 	}
 	return tarn_fail(TARN_EINTERNAL, "the plan has no %s program for a batch of %u samples of shape %u",
 			 train ? "training" : "evaluation", batch->samples, batch->size);
+}
+
+static enum tarn_status run_program(struct tarn_session *session, bool train, const struct batch *batch)
+{
+	uint32_t index;
+	enum tarn_status st = find_program(session, train, batch, &index);
+	return st ? st : exec_run(&session->executor, index);
+}
+
+/* A training step, with an eye on numbers that are not finite. */
+static enum tarn_status run_step(struct tarn_session *session, const struct batch *batch, struct tarn_metrics *metrics)
+{
+	uint32_t index;
+	enum tarn_status st = find_program(session, true, batch, &index);
+	if (st)
+		return st;
+	return session->nonfinite ? nonfinite_run(session->nonfinite, index, &metrics->nonfinite)
+				  : exec_run(&session->executor, index);
 }
 
 /* *value = the metric, or NaN when the network does not have it. */
@@ -166,6 +190,21 @@ static void advance(struct tarn_session *session, const struct batch *batch, str
 	metrics->finished = session->finished;
 }
 
+/* What train.on_nonfinite makes of the step. */
+static enum tarn_status judge(struct tarn_session *session, const struct tarn_metrics *metrics)
+{
+	session->skipped_in_a_row = metrics->skipped ? session->skipped_in_a_row + 1 : 0;
+	if (!metrics->nonfinite || session->config.train.on_nonfinite == NONFINITE_CONTINUE)
+		return TARN_OK;
+	if (metrics->skipped && session->skipped_in_a_row < MOST_SKIPPED)
+		return TARN_OK;
+	if (metrics->skipped)
+		return tarn_fail(TARN_EDIVERGED, "step %llu: %s; that was the %u th step in a row that was skipped",
+				 (unsigned long long)metrics->step, metrics->nonfinite, MOST_SKIPPED);
+	return tarn_fail(TARN_EDIVERGED, "step %llu: %s; lower optimizer.learning_rate (now %g)",
+			 (unsigned long long)metrics->step, metrics->nonfinite, metrics->learning_rate);
+}
+
 enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *out)
 {
 	enum tarn_status st = session_check_running(session);
@@ -191,21 +230,18 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	if (!st)
 		st = write_scalars(session, &metrics.learning_rate);
 	if (!st)
-		st = run_program(session, true, &batch);
+		st = run_step(session, &batch, &metrics);
 	if (!st)
 		st = read_metrics(session, labels, &metrics);
 	if (st)
 		return st;
+	metrics.skipped = metrics.nonfinite && session->config.train.on_nonfinite == NONFINITE_SKIP;
 	advance(session, &batch, &metrics);
 	metrics.wall_ms = clock_ms(CLOCK_MONOTONIC) - wall;
 	metrics.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	session->metrics = metrics;
 	*out = metrics;
-	if (!isfinite(metrics.loss) && session_computes(session))
-		return tarn_fail(TARN_EDIVERGED,
-				 "step %llu: the loss is not finite (%f); lower optimizer.learning_rate (now %g)",
-				 (unsigned long long)metrics.step, metrics.loss, metrics.learning_rate);
-	return TARN_OK;
+	return judge(session, &metrics);
 }
 
 /* Each sample has as many labels as any other, so that means over batches are weighted by samples. */

@@ -104,6 +104,9 @@ struct tarn_metrics {
 	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
+	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next step. */
+	const char *nonfinite;
+	bool skipped;                        /* train.on_nonfinite: skip undid the step; its numbers are those it had */
 	bool epoch_end;                      /* this step was the last of its epoch */
 	bool finished;                       /* train.epochs or train.max_steps is reached */
 };

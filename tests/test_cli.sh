@@ -63,7 +63,7 @@ layer_summary() {
 
 train_fields() {
 	"$tarn" train "$directory/net.yaml" --json >"$directory/train.json"
-	for key in steps loss test_accuracy peak_bytes transient_peak_bytes arena_bytes arena_touched_bytes max_rss_bytes \
+	for key in steps skipped_steps loss test_accuracy peak_bytes transient_peak_bytes arena_bytes arena_touched_bytes max_rss_bytes \
 		budget_bytes step_ms_median step_cpu_ms_median boot_ms threads images_per_s plan_checksum weights_hash; do
 		field "$directory/train.json" $key
 	done

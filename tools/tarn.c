@@ -8,6 +8,7 @@
 #include "models/models.h"
 #endif
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,14 @@ static const struct {
 } manual[] = {
 #ifdef CONFIG_PLANNER
 	{ "plan",
-	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--summary] [--svg FILE.svg] [--print]\n"
+	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--summary] [--svg FILE.svg] "
+	  "[--print]\n"
 	  "            [--dump-dag FILE.json] [--device DEVICE.json]",
 	  "Plans a run and says what it will need.\n"
 	  "  --device FILE  plans for a GPU that is not here, described in FILE (configs/devices has some)\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
-	  "  --summary    shows the network as a table: op, result, parameters, bytes and floating-point operations of each\n"
+	  "  --summary    shows the network as a table: op, result, parameters, bytes and floating-point operations of "
+	  "each\n"
 	  "               layer; with --json all that is needed to build it elsewhere (tools/compare_torch.py)\n"
 	  "  --explain    says why: what is in memory at the peak, kept, computed again, in place, and what other "
 	  "budgets\n"
@@ -105,7 +108,8 @@ static const struct {
 	  "hvp.task says what: product, trace, diagonal, eigenvalues, density, hessian; see `tarn help hvp`.\n"
 	  "  --weights SNAPSHOT  at these weights; else at the initial ones\n"
 	  "  --vector SNAPSHOT   product: the parameters in there are the vector; else it is random\n"
-	  "  -o FILE.npy         writes the product, the diagonal or the whole matrix, in the order that --json names\n" },
+	  "  -o FILE.npy         writes the product, the diagonal or the whole matrix, in the order that --json "
+	  "names\n" },
 	{ "tokens", "tarn tokens TEXT ... -o TRAIN.tokens [--test TEST.tokens [--test-share PERCENT]]",
 	  "Text files, one after the other, as byte tokens for data.type: tokens.\n"
 	  "  -o FILE               the tokens to train on\n"
@@ -319,6 +323,7 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return TARN_EINVAL;
 	}
+	signal(SIGXFSZ, SIG_IGN); /* the write beyond a limit fails, and the sentence names its file */
 	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate") ||
 	    !strcmp(argv[1], "hvp"))
 		shorten_spinning(argv);

@@ -29,6 +29,7 @@ struct run {
 	double start_ms, boot_ms;
 	double train_ms;         /* time in steps */
 	uint64_t samples, steps; /* of this process */
+	uint64_t skipped;        /* of these steps */
 	/* since the last line */
 	double line_loss, line_accuracy, line_ms;
 	uint64_t line_samples, line_steps;
@@ -87,6 +88,12 @@ static void account(struct run *run)
 	run->steps++;
 	run->samples += m->samples;
 	run->train_ms += m->wall_ms;
+	run->skipped += m->skipped;
+	if (m->nonfinite)
+		fprintf(stderr, "tarn: step %llu: %s%s\n", (unsigned long long)m->step, m->nonfinite,
+			m->skipped ? "; the step is skipped" : "");
+	if (m->skipped)
+		return;
 	run->line_ms += m->wall_ms;
 	run->line_samples += m->samples;
 	run->line_steps++;
@@ -135,6 +142,8 @@ static void print_progress_line(const struct run *run, double samples, double ra
 static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 {
 	const struct tarn_metrics *m = &run->metrics;
+	if (!run->line_samples) /* all steps since the line before were skipped */
+		return;
 	double samples = (double)run->line_samples, rate = samples / run->line_ms * 1e3;
 	if (run->json) {
 		printf("{\"step\": %llu, \"epoch\": %u, ", (unsigned long long)m->step, m->epoch);
@@ -300,7 +309,8 @@ static enum tarn_status print_result_json(struct run *run)
 	if (st)
 		return st;
 	const struct tarn_plan_info *info = &run->info;
-	printf("{\"steps\": %llu, ", (unsigned long long)run->metrics.step);
+	printf("{\"steps\": %llu, \"skipped_steps\": %llu, ", (unsigned long long)run->metrics.step,
+	       (unsigned long long)run->skipped);
 	json_number("loss", run->steps ? run->metrics.loss : NAN);
 	printf(", ");
 	json_number("test_accuracy", run->evaluation.samples ? run->evaluation.accuracy : NAN);
@@ -352,6 +362,9 @@ static void print_result(struct run *run)
 	if (info->resumed_steps)
 		printf(" (%llu with those before)", (unsigned long long)run->metrics.step);
 	printf(", %.0f images/s\n", (double)run->samples / run->train_ms * 1e3);
+	if (run->skipped)
+		printf("  skipped     %llu steps whose loss or gradient was not finite\n",
+		       (unsigned long long)run->skipped);
 	printf("  step        %.2f ms measured (median; %.2f ms of CPU a thread), %.2f ms planned: %.2f times the "
 	       "plan%s\n",
 	       measured, busy, planned, measured / planned,

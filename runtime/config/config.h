@@ -73,6 +73,7 @@ enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
+enum on_nonfinite { NONFINITE_STOP, NONFINITE_SKIP, NONFINITE_CONTINUE };
 enum microbatch_norm { MICROBATCH_NORM_REFUSE, MICROBATCH_NORM_ALLOW };
 
 #define CONFIG_MAX_LIST 64
@@ -179,6 +180,7 @@ struct config {
 		uint32_t microbatch_norm; /* enum microbatch_norm: batch statistics of parts */
 		uint64_t max_steps;       /* 0: no limit */
 		double ema;               /* decay of the averages of weights; 0: none */
+		uint32_t on_nonfinite;    /* enum on_nonfinite: a loss or gradient that is not finite */
 		uint64_t seed;
 		uint32_t threads;        /* 0: all cores */
 		uint32_t log_every;      /* steps */
@@ -190,7 +192,7 @@ struct config {
 	} train;
 
 	struct {
-		uint32_t type; /* enum objective_kind */
+		uint32_t type;                                                          /* enum objective_kind */
 		uint32_t ways, shots, queries, tasks, test_classes, inner_steps, order; /* maml */
 		double inner_rate;
 		bool learn_rates; /* an inner rate for each parameter, learnt too */

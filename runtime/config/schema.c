@@ -40,6 +40,7 @@ static const char *const train_logs[] = { "none", "tensorboard" };
 static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw", "lion", "adafactor" };
 static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
+static const char *const nonfinite_policies[] = { "stop", "skip", "continue" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
 static const char *const objectives[] = { "loss", "hvp", "maml" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
@@ -304,6 +305,12 @@ const struct config_key config_schema[] = {
 	  .example = "allow",
 	  .help = "Batch norm with train.accumulate above 1. refuse: an error, because statistics of a part are not those of "
 		  "the batch; allow: each part has its own, and the running ones move once a batch, towards the parts' mean." },
+	{ .path = "train.on_nonfinite", CHOICE(train.on_nonfinite, nonfinite_policies), .default_text = "stop",
+	  .example = "skip",
+	  .help = "A step whose loss or gradient is NaN or infinite. stop: the run ends with exit code 11 and keeps the last "
+		  "snapshot; skip: the step is undone and counted, and the run goes on with the next batch, which costs a copy of "
+		  "everything that lasts in host memory, made and looked through at each step; continue: only said. All name the "
+		  "first op whose result is not finite where they can." },
 	{ .path = "train.seed", WHOLE(train.seed, 0, UINT64_LIMIT, "number"), .default_text = "0", .example = "42",
 	  .help = "Start of all random numbers: initial weights, order of samples, dropout, augmentation." },
 	{ .path = "train.threads", WHOLE(train.threads, 0, 1024, "threads"), .default_text = TEXT_OF(CONFIG_DEFAULT_THREADS), .example = "2",

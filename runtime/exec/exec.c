@@ -170,10 +170,10 @@ enum tarn_status exec_launch(struct executor *executor, uint32_t index, uint32_t
 	}
 }
 
-static enum tarn_status launch_all(struct executor *executor, uint32_t index)
+static enum tarn_status launch_part(struct executor *executor, uint32_t index, uint32_t first, uint32_t end)
 {
 	const struct program *program = &executor->plan->program[index];
-	for (uint32_t number = 0; number < program->instructions; number++) {
+	for (uint32_t number = first; number < end; number++) {
 		enum tarn_status st = exec_launch(executor, index, number);
 		if (!st && executor->poison)
 			st = poison_after(executor, index, number);
@@ -181,6 +181,17 @@ static enum tarn_status launch_all(struct executor *executor, uint32_t index)
 			return tarn_fail_prefix(st, "%s, instruction %u", program_name(program->kind), number);
 	}
 	return TARN_OK;
+}
+
+static enum tarn_status launch_all(struct executor *executor, uint32_t index)
+{
+	return launch_part(executor, index, 0, executor->plan->program[index].instructions);
+}
+
+enum tarn_status exec_run_part(struct executor *executor, uint32_t index, uint32_t first, uint32_t end)
+{
+	enum tarn_status st = launch_part(executor, index, first, end);
+	return st ? st : executor->device->ops->synchronize(executor->device);
 }
 
 enum tarn_status exec_run(struct executor *executor, uint32_t index)

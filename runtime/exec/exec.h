@@ -48,6 +48,9 @@ enum tarn_status exec_launch(struct executor *executor, uint32_t index, uint32_t
 /* Runs program `index` once and waits for it. */
 enum tarn_status exec_run(struct executor *executor, uint32_t index);
 
+/* Runs the instructions [first, end) of a program that is not recorded, and waits for them. */
+enum tarn_status exec_run_part(struct executor *executor, uint32_t index, uint32_t first, uint32_t end);
+
 /* Persistent tensor by name; NULL when there is none. */
 const struct persistent *exec_find(const struct executor *executor, const char *name);
 enum tarn_status exec_write(struct executor *executor, const char *name, const void *source, uint64_t bytes);

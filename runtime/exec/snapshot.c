@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/regular_file.h"
+#include "exec/finite.h"
 #include "exec/snapshot_file.h"
 
 #include <errno.h>
@@ -20,8 +21,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are written a
 #define METADATA_TEXT_BYTES ((size_t)512)
 /* Names in each list of a mismatch. */
 #define LISTED_NAMES 3u
-/* Elements whose bits are looked at together. */
-#define FINITE_BLOCK 256u
 
 struct entry {
 	const char *name;
@@ -228,27 +227,6 @@ void snapshot_close(struct snapshot *snapshot)
 
 /* --- saving --- */
 
-/* True when one of the float32 values has an exponent of all ones (NaN or infinity, IEEE 754): adding one to it carries
- * into the sign's place. No early exit inside a block, so that a compiler can use vectors. */
-static bool any_not_finite(const uint32_t *bits, size_t count)
-{
-	uint32_t carry = 0;
-	for (size_t i = 0; i < count; i++)
-		carry |= (bits[i] & 0x7F800000u) + 0x00800000u;
-	return carry >> 31;
-}
-
-/* The place of the first value that is not finite; `count` when there is none. */
-static size_t find_not_finite(const uint32_t *bits, size_t count)
-{
-	size_t at = 0;
-	while (at + FINITE_BLOCK <= count && !any_not_finite(bits + at, FINITE_BLOCK))
-		at += FINITE_BLOCK;
-	while (at < count && !any_not_finite(bits + at, 1))
-		at++;
-	return at;
-}
-
 /* A piece of an entry that lies in the buffer, `done` bytes behind the entry's beginning. */
 static enum tarn_status hash_piece(struct snapshot *snapshot, const struct entry *entry, uint64_t done, size_t bytes)
 {
@@ -263,15 +241,13 @@ static enum tarn_status hash_piece(struct snapshot *snapshot, const struct entry
 static enum tarn_status check_piece(struct snapshot *snapshot, const struct entry *entry, uint64_t done, size_t bytes)
 {
 	char name[SAFETENSORS_PRINTABLE];
-	size_t count = bytes / sizeof(float);
-	if (entry->tensor->dtype == DTYPE_F32) {
-		size_t at = find_not_finite((const uint32_t *)(const void *)snapshot->buffer, count);
-		if (at < count)
-			return tarn_fail(TARN_EDIVERGED,
-					 "tensor %s holds a value that is not finite at element %" PRIu64
-					 "; the snapshot before is kept",
-					 safetensors_printable(entry->name, name), done / sizeof(float) + at);
-	}
+	size_t size = dtype_bytes(entry->tensor->dtype), count = bytes / size;
+	size_t at = finite_find_other(entry->tensor->dtype, snapshot->buffer, count);
+	if (at < count)
+		return tarn_fail(TARN_EDIVERGED,
+				 "tensor %s holds a value that is not finite at element %" PRIu64
+				 "; the snapshot before is kept",
+				 safetensors_printable(entry->name, name), done / size + at);
 	return hash_piece(snapshot, entry, done, bytes);
 }
 
