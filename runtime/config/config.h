@@ -56,7 +56,14 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_
 enum target_kind { TARGET_DATA, TARGET_INPUT };
 enum train_log { TRAIN_LOG_NONE, TRAIN_LOG_TENSORBOARD };
 enum init_kind { NETWORK_INIT_DEFAULT, NETWORK_INIT_HASH };
-enum objective_kind { OBJECTIVE_LOSS, OBJECTIVE_HVP, OBJECTIVE_MAML };
+enum objective_kind {
+	OBJECTIVE_LOSS,
+	OBJECTIVE_HVP,
+	OBJECTIVE_MAML,
+	OBJECTIVE_GRADIENT_PENALTY,
+	OBJECTIVE_ADVERSARIAL
+};
+enum attack_method { ATTACK_FGSM, ATTACK_PGD };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
 enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
 enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
@@ -195,7 +202,12 @@ struct config {
 		uint32_t type;                                                          /* enum objective_kind */
 		uint32_t ways, shots, queries, tasks, test_classes, inner_steps, order; /* maml */
 		double inner_rate;
-		bool learn_rates; /* an inner rate for each parameter, learnt too */
+		bool learn_rates;          /* an inner rate for each parameter, learnt too */
+		double weight;             /* gradient_penalty, adversarial */
+		uint32_t method;           /* enum attack_method; adversarial, like all below */
+		double epsilon, step_size; /* step_size 0: chosen */
+		uint32_t attack_steps;     /* objective.steps */
+		bool attack_test;
 	} objective;
 
 	struct {

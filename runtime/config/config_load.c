@@ -7,6 +7,9 @@
 #define BIT(value) (1u << (value))
 /* Arrays of samples and of labels, by name. */
 #define ARRAYS (BIT(DATA_IDX) | BIT(DATA_NPY) | BIT(DATA_NPZ))
+/* Objectives whose steps are batches of samples. */
+#define BATCHED \
+	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL))
 #define CIFAR (BIT(DATA_CIFAR10) | BIT(DATA_CIFAR100))
 
 /* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
@@ -53,10 +56,18 @@ static const struct unused_rule {
 	{ "objective.inner_rate", "objective.type", 1u << OBJECTIVE_MAML },
 	{ "objective.learn_rates", "objective.type", 1u << OBJECTIVE_MAML },
 	{ "objective.order", "objective.type", 1u << OBJECTIVE_MAML },
-	{ "data.batch", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
-	{ "train.accumulate", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
-	{ "data.shuffle", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
-	{ "data.drop_last", "objective.type", 1u << OBJECTIVE_LOSS | 1u << OBJECTIVE_HVP },
+	{ "objective.weight", "objective.type", BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.method", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.epsilon", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.attack_test", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.steps", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.step_size", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
+	{ "objective.steps", "objective.method", BIT(ATTACK_PGD) },
+	{ "objective.step_size", "objective.method", BIT(ATTACK_PGD) },
+	{ "data.batch", "objective.type", BATCHED },
+	{ "train.accumulate", "objective.type", BATCHED },
+	{ "data.shuffle", "objective.type", BATCHED },
+	{ "data.drop_last", "objective.type", BATCHED },
 };
 
 /* A choice made on the command line sets the file's keys aside: `node` is of the file and depends on it. */

@@ -42,7 +42,8 @@ static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const nonfinite_policies[] = { "stop", "skip", "continue" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
-static const char *const objectives[] = { "loss", "hvp", "maml" };
+static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial" };
+static const char *const attacks[] = { "fgsm", "pgd" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
@@ -334,7 +335,9 @@ const struct config_key config_schema[] = {
 
 	{ .path = "objective.type", CHOICE(objective.type, objectives), .default_text = "loss", .example = "maml",
 	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "
-		  "steps (Finn et al. 2017), see docs/second-order.md; hvp: products with the Hessian, set by `tarn hvp`." },
+		  "steps (Finn et al. 2017); gradient_penalty: the loss and the squared norm of its gradient by the input (Drucker, "
+		  "LeCun 1992); adversarial: the loss of inputs that were moved to where it is larger; see docs/second-order.md. hvp: "
+		  "products with the Hessian, set by `tarn hvp`." },
 	{ .path = "objective.ways", WHOLE(objective.ways, 2, 65536, "classes"), .default_text = "5", .example = "3",
 	  .help = "Classes of a task, drawn from those of the data. Only with maml." },
 	{ .path = "objective.shots", WHOLE(objective.shots, 1, 65536, "samples"), .default_text = "1", .example = "5",
@@ -356,6 +359,22 @@ const struct config_key config_schema[] = {
 	{ .path = "objective.order", WHOLE(objective.order, 1, 2, "order"), .default_text = "2", .example = "1",
 	  .help = "2: differentiates the inner steps; 1: takes their gradients for constants, which saves memory and time "
 		  "(first-order MAML). Only with maml." },
+	{ .path = "objective.weight", REAL(objective.weight, 0, REAL_LIMIT), .default_text = "1", .example = "0.5",
+	  .help = "gradient_penalty: the factor of the mean squared norm of a sample's gradient. adversarial: the share of moved "
+		  "inputs in the loss, at most 1; the rest is that of the inputs as they are. Only with these two." },
+	{ .path = "objective.method", CHOICE(objective.method, attacks), .default_text = "fgsm", .example = "pgd",
+	  .help = "How the input is moved. fgsm: by epsilon along the sign of the gradient (Goodfellow et al. 2015); pgd: in "
+		  "several steps (Madry et al. 2018). Only with adversarial." },
+	{ .path = "objective.epsilon", REAL(objective.epsilon, 1e-9, REAL_LIMIT), .default_text = "0.1", .example = "0.3",
+	  .help = "The most that an element of the input is moved by, as the network sees it: after data.mean and data.std. Only "
+		  "with adversarial." },
+	{ .path = "objective.steps", WHOLE(objective.attack_steps, 1, 1000, "steps"), .default_text = "7", .example = "20",
+	  .help = "Steps of pgd. Only with adversarial." },
+	{ .path = "objective.step_size", REAL(objective.step_size, 0, REAL_LIMIT), .default_text = "0", .example = "0.02",
+	  .help = "How far each of them goes. 0: 2.5 epsilon / steps. Only with adversarial." },
+	{ .path = "objective.attack_test", BOOL(objective.attack_test), .default_text = "false", .example = "true",
+	  .help = "Evaluation judges inputs that are moved in the same way, instead of those that the data have. Only with "
+		  "adversarial." },
 
 	{ .path = "hvp.task", CHOICE(hvp.task, hvp_tasks), .default_text = "product", .example = "trace",
 	  .help = "For `tarn hvp`, about the Hessian of the mean loss over the training set. product: times one vector; trace, "

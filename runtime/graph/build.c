@@ -1,5 +1,6 @@
 /* build.c - see build.h. */
 #include "graph/build.h"
+#include "autodiff/adversarial.h"
 #include "autodiff/autodiff.h"
 #include "autodiff/optimizer.h"
 #include "config/yaml_tree.h"
@@ -351,11 +352,22 @@ static enum tarn_status list_gradients(const struct config *config, const struct
 				       config->file ? config->file : "configuration");
 }
 
+/* The network with the loss that its objective makes of it. */
+static enum tarn_status build_objective(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+					enum build_mode mode, struct host_arena *scratch, struct graph *graph,
+					uint32_t *loss)
+{
+	uint32_t output;
+	if (adversarial_applies(config, mode))
+		return adversarial_build(config, sample, batch, mode, scratch, graph, loss);
+	return network_build(config, sample, batch, mode, scratch, graph, loss, &output);
+}
+
 static enum tarn_status build_whole(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    struct host_arena *scratch, struct graph *graph, struct gradients *list)
 {
-	uint32_t loss, output;
-	enum tarn_status st = network_build(config, sample, batch, BUILD_TRAINING, scratch, graph, &loss, &output);
+	uint32_t loss;
+	enum tarn_status st = build_objective(config, sample, batch, BUILD_TRAINING, scratch, graph, &loss);
 	if (!st)
 		st = list_gradients(config, graph, scratch, list);
 	if (!st)
@@ -367,10 +379,10 @@ static enum tarn_status build_part(const struct config *config, const struct sam
 				   enum build_mode mode, struct host_arena *scratch, struct microbatch_part *part)
 {
 	struct gradients list = { 0 };
-	uint32_t loss, output;
+	uint32_t loss;
 	enum tarn_status st = graph_init(&part->graph, scratch);
 	if (!st)
-		st = network_build(config, sample, samples, mode, scratch, &part->graph, &loss, &output);
+		st = build_objective(config, sample, samples, mode, scratch, &part->graph, &loss);
 	if (!st && mode == BUILD_TRAINING)
 		st = list_gradients(config, &part->graph, scratch, &list);
 	if (!st && mode == BUILD_TRAINING)
@@ -433,11 +445,11 @@ enum tarn_status evaluation_build(const struct config *config, const struct samp
 	const uint32_t parts = microbatch_count(config, batch);
 	struct graph whole;
 	struct gradients list;
-	uint32_t loss, output;
+	uint32_t loss;
 	enum tarn_status st = graph_init(&whole, scratch);
 	if (!st && parts > 1)
 		st = build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, &whole, &list);
 	else if (!st)
-		st = network_build(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss, &output);
+		st = build_objective(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss);
 	return st ? st : store(config, &whole, scratch, graph);
 }
