@@ -332,7 +332,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 				     arena);
 	if (!st && session_computes(session))
 		st = nonfinite_open(&session->executor, config->train.on_nonfinite, arena, &session->nonfinite);
-	if (!st && session->snapshot_path[0] && session_computes(session))
+	if (!st && session->snapshot_path[0])
 		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);

@@ -143,7 +143,7 @@ static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 {
 	const struct tarn_metrics *m = &run->metrics;
 	if (!run->line_samples) /* all steps since the line before were skipped */
-		return;
+		return TARN_OK;
 	double samples = (double)run->line_samples, rate = samples / run->line_ms * 1e3;
 	if (run->json) {
 		printf("{\"step\": %llu, \"epoch\": %u, ", (unsigned long long)m->step, m->epoch);
