@@ -6,6 +6,7 @@
 #endif
 #include "exec/profile.h"
 #include "plan/draw.h"
+#include "plan/html.h"
 #include "plan/layer_table.h"
 
 #include <string.h>
@@ -170,6 +171,15 @@ enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *
 	struct host_arena scratch;
 	host_arena_init(&scratch);
 	enum tarn_status st = plan_draw_svg(&session->plan, PROGRAM_TRAIN, &session->curve, &scratch, svg_path);
+	host_arena_fini(&scratch);
+	return st;
+}
+
+enum tarn_status tarn_plan_html(const struct tarn_session *session, FILE *out)
+{
+	struct host_arena scratch;
+	host_arena_init(&scratch);
+	enum tarn_status st = plan_html(&session->plan, &session->curve, &scratch, out);
 	host_arena_fini(&scratch);
 	return st;
 }

@@ -148,6 +148,12 @@ TARN_API enum tarn_status tarn_plan_settings(const struct tarn_session *session,
 TARN_API enum tarn_status tarn_plan_draw(const struct tarn_session *session, const char *svg_path);
 
 /*
+ * The plan as elements for the body of an HTML page: bytes by section, the arena over time, live bytes against the
+ * budget, the curve when it was made.
+ */
+TARN_API enum tarn_status tarn_plan_html(const struct tarn_session *session, FILE *out);
+
+/*
  * Plans the training step with other budgets, so that tarn_plan_explain and tarn_plan_draw can show what they would
  * cost: a second or so. Only for a session that made its plan itself: TARN_EUNSUPPORTED when it was loaded.
  */

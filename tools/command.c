@@ -96,6 +96,7 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--vector", ARGUMENT_VECTOR, &arguments->vector },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
 			{ "--svg", ARGUMENT_SHOW | ARGUMENT_FIT, &arguments->svg },
+			{ "--html", ARGUMENT_SHOW, &arguments->html },
 			{ "--vary", ARGUMENT_FIT, &arguments->vary },
 			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },
 			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };

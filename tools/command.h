@@ -14,7 +14,7 @@ struct arguments {
 	const char *override[MAX_OVERRIDES + 2]; /* two more for the command's own */
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
-	const char *svg, *dump_dag;
+	const char *svg, *html, *dump_dag;
 	const char *vector; /* --vector */
 	const char *vary;   /* --vary */
 	bool json, print, explain, summary, help;
@@ -27,7 +27,7 @@ enum argument_set {
 	ARGUMENT_OUTPUT = 8,           /* -o FILE */
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */
-	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
+	ARGUMENT_SHOW = 64,            /* --svg FILE, --html FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
 	ARGUMENT_VECTOR = 256,         /* --vector FILE */
 	ARGUMENT_FIT = 512             /* --vary KEY, --svg FILE */
@@ -56,6 +56,7 @@ int command_pack(int argc, char **argv);
 int command_dag(int argc, char **argv);
 int command_tokens(int argc, char **argv);
 int command_train(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_hvp(int argc, char **argv);

@@ -22,7 +22,7 @@ static const struct {
 	{ "plan",
 	  "tarn plan CONFIG [key=value ...] [--json] [-o FILE.plan] [--explain] [--summary] [--svg FILE.svg] "
 	  "[--print]\n"
-	  "            [--dump-dag FILE.json] [--device DEVICE.json]",
+	  "            [--html FILE.html] [--dump-dag FILE.json] [--device DEVICE.json]",
 	  "Plans a run and says what it will need.\n"
 	  "  --device FILE  plans for a GPU that is not here, described in FILE (configs/devices has some)\n"
 	  "  -o FILE      writes the plan, for `tarn train --plan` and builds without planner\n"
@@ -33,6 +33,7 @@ static const struct {
 	  "budgets\n"
 	  "               would cost; with --json as `explanation`\n"
 	  "  --svg FILE   draws the arena over one training step, and the time over the budget\n"
+	  "  --html FILE  the same and more as one page for a browser: bytes by section, names, live bytes\n"
 	  "  --print      lists tensors, instructions and offsets of every program\n"
 	  "  --dump-dag FILE  writes the training step as a graph for `tarn dag`, and says what time that finds within "
 	  "the\n"
@@ -101,6 +102,11 @@ static const struct {
 	{ "eval", "tarn eval --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
 #endif
 	  "Loss and accuracy of a snapshot on the test set.\n" },
+	{ "report", "tarn report RUN [RUN ...] -o FILE.html",
+	  "One page for a browser about what training runs left in their folders (train.run): loss, accuracy, learning "
+	  "rate,\n"
+	  "throughput, memory and time as planned and as measured, the arena. Several runs are compared.\n"
+	  "  -o FILE  the page; it needs nothing else\n" },
 	{ "hvp",
 	  "tarn hvp CONFIG | --plan FILE.plan [key=value ...] [--weights SNAPSHOT] [--vector SNAPSHOT] [-o FILE.npy] "
 	  "[--json]",
@@ -293,6 +299,7 @@ static const struct {
 #endif
 	{ "train", command_train },
 	{ "eval", command_eval },
+	{ "report", command_report },
 	{ "hvp", command_hvp },
 	{ "verify", command_verify },
 	{ "info", command_info },

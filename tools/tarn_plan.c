@@ -1,5 +1,6 @@
 /* tarn_plan.c - `tarn plan` and `tarn verify`: what a run will need, before it runs. */
 #include "command.h"
+#include "plan_page.h"
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -168,12 +169,14 @@ static enum tarn_status write_files(struct tarn_session *session, const struct a
 {
 	enum tarn_status st = TARN_OK;
 	/* A plan file does not hold what the curve is planned from. */
-	if ((arguments->explain || arguments->svg) && !arguments->options.plan_path)
+	if ((arguments->explain || arguments->svg || arguments->html) && !arguments->options.plan_path)
 		st = tarn_plan_curve(session);
 	if (!st && arguments->output)
 		st = tarn_plan_save(session, arguments->output);
 	if (!st && arguments->svg)
 		st = tarn_plan_draw(session, arguments->svg);
+	if (!st && arguments->html)
+		st = plan_page_write(session, arguments->html);
 	if (!st && arguments->dump_dag)
 		st = tarn_plan_dump_dag(session, arguments->dump_dag, dag_ns);
 	return st;

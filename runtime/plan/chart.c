@@ -14,7 +14,7 @@
 #define PLOT_HEIGHT (CHART_HEIGHT - TOP - BOTTOM)
 #define MOST_POINTS 400u
 /* Width of an average character of a legend, in pixels. */
-#define CHARACTER 7.2
+#define CHARACTER 7.9
 
 const char chart_style[] =
 	":root{--ink:#0f172a;--soft:#475569;--grid:#e2e8f0;--panel:#ffffff;--limit:#dc2626;--c0:#2563eb;--c1:#ea580c;"
@@ -121,6 +121,8 @@ static bool find_axes(const struct chart *chart, struct axis *x, struct axis *y)
 		y->high += room;
 		y->low -= chart->from_zero && y->low >= 0 ? 0 : room;
 	}
+	if (is_drawn(chart, 0, chart->limit))
+		y->high += 1.6 * room; /* for its name */
 	choose_unit(x);
 	choose_unit(y);
 	return true;
@@ -172,20 +174,22 @@ static void draw_x(FILE *out, const struct chart *chart, const struct axis *x)
 	svg_text(out, "c-middle", LEFT + PLOT_WIDTH / 2, CHART_HEIGHT - 8, text);
 }
 
-/* The mean of the part of a series that one drawn point stands for; false where nothing in it can be drawn. */
-static bool mean_of(const struct chart *chart, const struct chart_series *series, size_t first, size_t end, double *x,
+/* What one drawn point says of a part of a series: its mean, or the largest; false where nothing in it can be drawn. */
+static bool part_of(const struct chart *chart, const struct chart_series *series, size_t first, size_t end, double *x,
 		    double *y)
 {
 	size_t count = 0;
+	double most = -INFINITY;
 	*x = *y = 0;
 	for (size_t i = first; i < end; i++)
 		if (is_drawn(chart, series->x[i], series->y[i])) {
 			*x += series->x[i];
 			*y += series->y[i];
+			most = fmax(most, series->y[i]);
 			count++;
 		}
 	*x /= (double)count;
-	*y /= (double)count;
+	*y = series->most ? most : *y / (double)count;
 	return count;
 }
 
@@ -199,7 +203,7 @@ static void draw_series(FILE *out, const struct chart *chart, const struct chart
 	for (size_t i = 0; i < series->points; i += stride) {
 		double x, y;
 		size_t end = i + stride < series->points ? i + stride : series->points;
-		if (!mean_of(chart, series, i, end, &x, &y))
+		if (!part_of(chart, series, i, end, &x, &y))
 			continue;
 		if (drawn && series->steps)
 			fprintf(out, "H%.1f", x_of(xs, x));
@@ -212,12 +216,15 @@ static void draw_series(FILE *out, const struct chart *chart, const struct chart
 				x_of(xs, series->x[i]), y_of(ys, series->y[i]));
 }
 
-/* To the right of the title, from the right edge; one series alone is named by the title. */
+/* To the right of the title, from the right edge; one series alone is named by the title, and one of the colour before
+ * it belongs to that. */
 static void draw_legend(FILE *out, const struct chart *chart)
 {
 	double x = CHART_WIDTH - RIGHT;
 	for (uint32_t s = chart->count; chart->count > 1 && s-- > 0;) {
 		char name[SVG_SHORT], classes[8];
+		if (s && chart->series[s].colour == chart->series[s - 1].colour)
+			continue;
 		svg_shorten(chart->series[s].name, 20, name);
 		x -= CHARACTER * (double)svg_length(name) + 26;
 		if (x < 24 + 8.5 * (double)svg_length(chart->title))
@@ -233,7 +240,9 @@ static void draw_marks(FILE *out, const struct chart *chart, const struct axis *
 	if (is_drawn(chart, 0, chart->limit)) {
 		double at = y_of(y, chart->limit);
 		svg_line(out, "c-limit", LEFT, at, LEFT + PLOT_WIDTH, at);
-		svg_text(out, "c-limit-text", LEFT + 6, at + (at < TOP + 24 ? 16 : -6), chart->limit_name);
+		bool right = chart->mark_name && chart->mark_x < (x->low + x->high) / 2;
+		svg_text(out, right ? "c-limit-text c-right" : "c-limit-text", right ? LEFT + PLOT_WIDTH - 4 : LEFT + 6,
+			 at - 7, chart->limit_name);
 	}
 	if (!chart->mark_name || chart->mark_x < x->low || chart->mark_x > x->high)
 		return;

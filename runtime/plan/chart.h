@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CHART_SERIES 8u /* as many as there are colours */
+#define CHART_SERIES 16u
+#define CHART_COLOURS 8u
 #define CHART_WIDTH 560.0
 #define CHART_HEIGHT 320.0
 
@@ -24,10 +25,11 @@ struct chart_series {
 	const char *name;
 	const double *x, *y; /* x does not fall */
 	size_t points;
-	uint32_t colour; /* 0 ... CHART_SERIES - 1 */
+	uint32_t colour; /* below CHART_COLOURS */
 	bool steps;      /* a value holds until the next point */
 	bool dots;       /* points are marked */
 	bool dashed;
+	bool most; /* of more points than can be seen the largest of each part is drawn, not the mean */
 };
 
 struct chart {

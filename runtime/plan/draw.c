@@ -474,8 +474,8 @@ static void draw_all(const struct drawing *d)
 {
 	double height = HEIGHT + (d->curve ? DRAW_CURVE_HEIGHT : 0);
 	fprintf(d->out,
-		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
-		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n%s",
+		"<svg class=\"arena-map\" xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+		"viewBox=\"0 0 %.0f %.0f\">\n%s",
 		WIDTH, height, WIDTH, height, style);
 	svg_rectangle(d->out, "paper", (struct svg_box){ 0, 0, WIDTH, height }, NULL);
 	svg_rectangle(d->out, "plot", (struct svg_box){ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT }, NULL);
@@ -504,29 +504,46 @@ static enum tarn_status write_drawing(struct drawing *d, const char *path)
 	enum tarn_status st = atomic_file_open_stream(&file, path, &d->out);
 	if (st)
 		return st;
+	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", d->out);
 	draw_all(d);
 	return atomic_file_close_stream(&file, d->out, TARN_OK);
+}
+
+/* To `path`, or to the stream that is set. */
+static enum tarn_status draw(struct drawing *d, enum program_kind kind, struct host_arena *scratch, const char *path)
+{
+	d->program = plan_program(d->plan, kind);
+	if (!d->program)
+		return tarn_fail(TARN_EINVAL, "the plan has no program %s to draw", program_name(kind));
+	struct host_mark mark = host_arena_mark(scratch);
+	enum tarn_status st = plan_buffers_find(d->plan, d->program, scratch, &d->buffers);
+	if (st)
+		goto out;
+	st = TARN_ENOMEM;
+	d->painted = HOST_ARRAY(scratch, (size_t)PLOT_WIDTH * (size_t)PLOT_HEIGHT, uint8_t);
+	if (!d->painted)
+		goto out;
+	choose_scales(d);
+	st = TARN_OK;
+	if (path)
+		st = write_drawing(d, path);
+	else
+		draw_all(d);
+out:
+	host_arena_release(scratch, mark);
+	return st;
 }
 
 enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, const struct plan_curve *curve,
 			       struct host_arena *scratch, const char *path)
 {
-	struct drawing d = { .plan = plan,
-			     .program = plan_program(plan, kind),
-			     .curve = curve && curve->points ? curve : NULL };
-	if (!d.program)
-		return tarn_fail(TARN_EINVAL, "the plan has no program %s to draw", program_name(kind));
-	struct host_mark mark = host_arena_mark(scratch);
-	enum tarn_status st = plan_buffers_find(plan, d.program, scratch, &d.buffers);
-	if (st)
-		goto out;
-	st = TARN_ENOMEM;
-	d.painted = HOST_ARRAY(scratch, (size_t)PLOT_WIDTH * (size_t)PLOT_HEIGHT, uint8_t);
-	if (!d.painted)
-		goto out;
-	choose_scales(&d);
-	st = write_drawing(&d, path);
-out:
-	host_arena_release(scratch, mark);
-	return st;
+	struct drawing d = { .plan = plan, .curve = curve && curve->points ? curve : NULL };
+	return draw(&d, kind, scratch, path);
+}
+
+enum tarn_status plan_draw_inline(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
+				  FILE *out)
+{
+	struct drawing d = { .plan = plan, .out = out };
+	return draw(&d, kind, scratch, NULL);
 }

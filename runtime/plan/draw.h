@@ -20,6 +20,10 @@
 enum tarn_status plan_draw_svg(const struct plan *plan, enum program_kind kind, const struct plan_curve *curve,
 			       struct host_arena *scratch, const char *path);
 
+/* The arena alone, as an <svg class="arena-map"> element for a page that styles it. The same conditions. */
+enum tarn_status plan_draw_inline(const struct plan *plan, enum program_kind kind, struct host_arena *scratch,
+				  FILE *out);
+
 /* A readable listing of a plan: header, persistent tensors, one line an instruction. */
 void plan_print(const struct plan *plan, FILE *out);
 
