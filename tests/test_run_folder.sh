@@ -95,6 +95,25 @@ two_at_once() {
 	fails_with 2 "holds a run that got to step" "$tarn" train "$directory/net.yaml" train.run="$directory/shared"
 }
 
+# Ctrl-C: snapshot, a last line, the result; then the run goes on to the same weights.
+interrupted() {
+	local status=0 folder=$directory/interrupted steps
+	"$tarn" train "$directory/net.yaml" train.run="$folder" train.epochs=0 train.max_steps=200000 \
+		train.evaluate_every=0 --json >/dev/null 2>"$directory/int.err" &
+	local pid=$!
+	while ! [ -s "$folder/metrics.jsonl" ]; do sleep 0.05; done
+	kill -INT $pid
+	wait $pid || status=$?
+	[ $status = 130 ]
+	grep -q "go on with --resume $folder/snapshot.safetensors" "$directory/int.err"
+	steps=$(/usr/bin/python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["steps"])' "$folder/result.json")
+	[ "$(steps "$folder" loss | tr ' ' '\n' | tail -n 1)" = "$steps" ]
+	"$tarn" train "$folder/config.yaml" train.run="$folder" train.epochs=0 train.max_steps=$((steps + 10)) \
+		--resume "$folder/snapshot.safetensors" >/dev/null
+	[ "$(steps "$folder" loss | tr ' ' '\n' | sort | uniq -d)" = "" ]
+	[ "$(steps "$folder" loss | tr ' ' '\n' | tail -n 1)" = $((steps + 10)) ]
+}
+
 bad_folders() {
 	mkdir "$directory/odd"
 	echo 'step,loss' >"$directory/odd/metrics.jsonl"
@@ -137,6 +156,7 @@ expect "no folder unless asked for" not_asked_for
 expect "a folder with a run is not begun anew" not_begun_anew
 expect "a run that goes on has no step twice" goes_on
 expect "two runs do not share a folder" two_at_once
+expect "an interrupted run is whole and goes on" interrupted
 expect "folders that cannot be used are refused" bad_folders
 expect "a run from a plan file" plan_file
 expect "an evaluation writes nothing there" evaluation_writes_nothing

@@ -1,5 +1,6 @@
 /* command.c - arguments and printing, see command.h. */
 #include "command.h"
+#include "progress.h"
 
 #include "base/status.h"
 
@@ -7,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int command_fail(enum tarn_status status)
 {
 	fflush(stdout);
-	fprintf(stderr, "tarn: %s\n", tarn_error());
+	bool colour = progress_has_colours(STDERR_FILENO);
+	fprintf(stderr, "%starn:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", tarn_error());
 	return (int)status;
 }
 
@@ -152,6 +155,10 @@ enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arg
 			arguments->explain = true;
 		else if (set & ARGUMENT_SHOW && !strcmp(argv[i], "--summary"))
 			arguments->summary = true;
+		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--quiet"))
+			arguments->quiet = true;
+		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--verbose"))
+			arguments->verbose = true;
 		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--lockdown"))
 			arguments->options.lockdown = true;
 		else if (!parse_valued(argc, argv, &i, set, arguments, &status))
@@ -159,6 +166,8 @@ enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arg
 	}
 	if (status || arguments->help)
 		return status;
+	if (arguments->quiet && arguments->verbose)
+		return tarn_fail(TARN_EINVAL, "%s: give --quiet or --verbose, not both", argv[0]);
 	if (!arguments->options.config_path && !arguments->options.plan_path)
 		return tarn_fail(TARN_EINVAL, "%s: which %s? See `tarn help`", argv[0],
 				 set & ARGUMENT_CONFIG ? "configuration (a YAML file)" : "plan file");

@@ -17,13 +17,13 @@ struct arguments {
 	const char *svg, *html, *dump_dag;
 	const char *vector; /* --vector */
 	const char *vary;   /* --vary */
-	bool json, print, explain, summary, help;
+	bool json, print, explain, summary, help, quiet, verbose;
 };
 
 enum argument_set {
 	ARGUMENT_CONFIG = 1,           /* CONFIG.yaml [key=value ...] */
 	ARGUMENT_PLAN = 2,             /* --plan FILE */
-	ARGUMENT_RUN = 4,              /* --max-steps N, --resume FILE, --lockdown */
+	ARGUMENT_RUN = 4,              /* --max-steps N, --resume FILE, --lockdown, --quiet, --verbose */
 	ARGUMENT_OUTPUT = 8,           /* -o FILE */
 	ARGUMENT_WEIGHTS = 16,         /* --weights FILE */
 	ARGUMENT_POSITIONAL_PLAN = 32, /* PLAN */

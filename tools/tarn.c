@@ -84,15 +84,20 @@ static const struct {
 #endif
 	{ "train",
 	  "tarn train CONFIG | --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] "
-	  "[--lockdown]",
+	  "[--lockdown]\n"
+	  "             [--quiet | --verbose]",
 #else
 	{ "train",
-	  "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]",
+	  "tarn train --plan FILE.plan [key=value ...] [--json] [--max-steps N] [--resume SNAPSHOT] [--lockdown]\n"
+	  "             [--quiet | --verbose]",
 #endif
 	  "Trains, evaluates on the test set, writes a snapshot. Ctrl-C ends the step and writes a snapshot first.\n"
+	  "train.run=FOLDER keeps plan, metrics and result of the run for `tarn report`.\n"
 	  "  --max-steps N      the same as train.max_steps=N\n"
 	  "  --resume SNAPSHOT  goes on from there, to the bit\n"
 	  "  --lockdown         after boot the process may map no more memory (Linux seccomp)\n"
+	  "  --quiet            shows the result alone\n"
+	  "  --verbose          before the first step the whole table of layers, and why the plan is as it is\n"
 	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one "
 	  "with\n"
 	  "                     the result, whose `loss` is that of the last step\n" },

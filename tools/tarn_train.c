@@ -1,5 +1,6 @@
 /* tarn_train.c - `tarn train` and `tarn eval`: the loop around the library, and what it shows. */
 #include "command.h"
+#include "progress.h"
 #include "run_folder.h"
 
 #include "base/bytes.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +34,8 @@ struct run {
 	double line_loss, line_accuracy, line_ms;
 	uint64_t line_samples, line_steps;
 	struct run_folder folder; /* of `tarn train`; nothing is written by others */
-	bool json, terminal;
+	struct progress progress;
+	bool json, quiet;
 };
 
 static volatile int interrupted;
@@ -101,41 +102,23 @@ static void account(struct run *run)
 	run->line_accuracy += m->accuracy * m->samples;
 }
 
-static void format_duration(double seconds, char *buffer, size_t size)
-{
-	unsigned long whole = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
-	if (whole >= 3600)
-		snprintf(buffer, size, "%lu:%02lu:%02lu", whole / 3600, whole / 60 % 60, whole % 60);
-	else
-		snprintf(buffer, size, "%lu:%02lu", whole / 60, whole % 60);
-}
-
-/* One line; on a terminal it overwrites the one before and is cut where the terminal ends. */
-static void print_progress_line(const struct run *run, double samples, double rate)
+static void print_line(const struct run *run, double samples, double rate, bool last_of_epoch)
 {
 	const struct tarn_metrics *m = &run->metrics;
-	char line[256], eta[32], peak[BYTES_TEXT], budget[BYTES_TEXT] = "unlimited", accuracy[32] = "";
-	double left = run->train_ms / (double)run->steps * (double)(run->info.total_steps - m->step) * 1e-3;
-	format_duration(left, eta, sizeof eta);
-	if (run->info.budget_bytes != UINT64_MAX)
-		bytes_format(run->info.budget_bytes, budget, sizeof budget);
-	if (!isnan(run->line_accuracy))
-		snprintf(accuracy, sizeof accuracy, "  acc %5.2f %%", 100.0 * run->line_accuracy / samples);
-	int length = snprintf(line, sizeof line, "epoch %u  step %llu/%llu  loss %.5g%s  %.0f images/s  ETA %s",
-			      m->epoch + 1, (unsigned long long)m->step, (unsigned long long)run->info.total_steps,
-			      run->line_loss / samples, accuracy, rate, eta);
-	snprintf(line + length, sizeof line - (size_t)length, "  %s of %s",
-		 bytes_format(run->info.peak_bytes, peak, sizeof peak), budget);
-	if (!run->terminal) {
-		printf("%s\n", line);
-		return;
-	}
-	struct winsize size;
-	int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
-	int shown = (int)strlen(line);
-	if (shown >= columns) /* the memory, which never changes, is left out */
-		shown = length < columns ? length : columns - 1;
-	printf("\r%.*s\033[K", shown, line);
+	double step_ms = run->train_ms / (double)run->steps;
+	const struct progress_line line = { .epoch = m->epoch,
+					    .step = m->step,
+					    .total_steps = run->info.total_steps,
+					    .peak_bytes = run->info.peak_bytes,
+					    .budget_bytes = run->info.budget_bytes,
+					    .loss = run->line_loss / samples,
+					    .accuracy = run->line_accuracy / samples,
+					    .samples_per_s = rate,
+					    .learning_rate = m->learning_rate,
+					    .gradient_norm = m->gradient_norm,
+					    .seconds_left =
+						    step_ms * (double)(run->info.total_steps - m->step) * 1e-3 };
+	progress_print(&run->progress, &line, last_of_epoch);
 }
 
 /* Means since the line before go to the terminal, to programs, and into the run's folder. */
@@ -145,7 +128,7 @@ static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 	if (!run->line_samples) /* all steps since the line before were skipped */
 		return TARN_OK;
 	double samples = (double)run->line_samples, rate = samples / run->line_ms * 1e3;
-	if (run->json) {
+	if (run->json && !run->quiet) {
 		printf("{\"step\": %llu, \"epoch\": %u, ", (unsigned long long)m->step, m->epoch);
 		json_number("loss", run->line_loss / samples);
 		printf(", ");
@@ -157,10 +140,8 @@ static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 		printf(", ");
 		json_number("images_per_s", rate);
 		printf("}\n");
-	} else {
-		print_progress_line(run, samples, rate);
-		if (run->terminal && last_of_epoch)
-			printf("\n");
+	} else if (!run->quiet) {
+		print_line(run, samples, rate, last_of_epoch);
 	}
 	fflush(stdout);
 	const struct run_interval interval = { .step = m->step,
@@ -210,7 +191,7 @@ static enum tarn_status evaluate(struct run *run)
 		st = run_folder_evaluation(&run->folder, run->metrics.step, run->metrics.epoch, &run->evaluation);
 	const struct tarn_evaluation *e = &run->evaluation;
 	const char *made = run->info.synthetic ? " made-up" : "";
-	if (st || !e->samples || run->json)
+	if (st || !e->samples || run->json || run->quiet)
 		return st;
 	if (isnan(e->accuracy))
 		printf("test  loss %.4f on %u%s samples\n", e->loss, e->samples, made);
@@ -347,7 +328,7 @@ static void print_result(struct run *run)
 	char touched[BYTES_TEXT], arena[BYTES_TEXT], rss[BYTES_TEXT], total[32];
 	double measured = median(run->wall_ms, run->steps), planned = (double)info->step_ns * 1e-6;
 	double busy = median(run->cpu_ms, run->steps) / info->threads;
-	format_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
+	progress_duration((now_ms() - run->start_ms) * 1e-3, total, sizeof total);
 	if (!run->steps) {
 		printf("nothing to do: the snapshot is at step %llu and the run ends at step %llu; raise train.epochs "
 		       "or "
@@ -401,8 +382,10 @@ static void print_ledger(const struct run *run)
 /* Where the run starts, and what it will replace. */
 static void print_start(const struct run *run, const struct arguments *arguments)
 {
-	tarn_plan_layers(run->session, false, false, stdout);
+	tarn_plan_layers(run->session, arguments->verbose, false, stdout);
 	print_plan_summary(run->session);
+	if (arguments->verbose)
+		tarn_plan_explain(run->session, false, stdout);
 	print_ledger(run);
 	if (run->info.resumed_steps)
 		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
@@ -430,7 +413,8 @@ static enum tarn_status open_run(struct run *run, struct arguments *arguments)
 	static char output[1 << 16];
 	setvbuf(stdout, output, _IOFBF, sizeof output); /* before boot, so that printing never allocates */
 	run->json = arguments->json;
-	run->terminal = !arguments->json && isatty(STDOUT_FILENO);
+	run->quiet = arguments->quiet;
+	run->progress = progress_on_stdout();
 	run->start_ms = now_ms();
 	arguments->options.stop = &interrupted;
 	enum tarn_status st = tarn_open(&arguments->options, &run->session);
@@ -461,7 +445,7 @@ int command_train(int argc, char **argv)
 		st = run_folder_open(&run.folder, run.session, &run.info, arguments.options.config_path);
 	if (st)
 		return command_fail(st);
-	if (!run.json)
+	if (!run.json && !run.quiet)
 		print_start(&run, &arguments);
 	st = train(&run);
 	if (!st && run.json)
