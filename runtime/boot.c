@@ -3,6 +3,7 @@
 
 #include "boot_question.h"
 #include "autodiff/curvature.h"
+#include "autodiff/laplace.h"
 #include "autodiff/maml.h"
 #include "base/cpu_clock.h"
 #include "data/dataset.h"
@@ -32,6 +33,8 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 	bool train = kind == PROGRAM_TRAIN || kind == PROGRAM_TRAIN_LAST;
 	if (train && config->objective.type == OBJECTIVE_HVP)
 		st = curvature_build(config, &shape, batch, arena, &program->graph);
+	else if (config->objective.type == OBJECTIVE_LAPLACE)
+		st = laplace_build(config, &shape, batch, arena, &program->graph);
 	else if (config->objective.type == OBJECTIVE_MAML)
 		st = maml_build(config, &shape, train, arena, &program->graph);
 	else if (train)

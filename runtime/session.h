@@ -67,6 +67,18 @@ enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, do
  */
 enum tarn_status session_open_arrays(struct tarn_session *session);
 
+/* True when the session asks about trained weights (hvp, laplace) and does not train. */
+static inline bool session_asks(const struct config *config)
+{
+	return config->objective.type == OBJECTIVE_HVP || config->objective.type == OBJECTIVE_LAPLACE;
+}
+
+/*
+ * The next batch of the training or the test set through its program, with a learning rate of -1. batch->samples 0:
+ * there is none, and nothing ran. TARN_EINTERRUPTED when *options.stop became nonzero.
+ */
+enum tarn_status session_next_batch(struct tarn_session *session, bool train, struct batch *batch);
+
 /* TARN_EINVAL for a session that only planned. */
 enum tarn_status session_check_running(const struct tarn_session *session);
 

@@ -210,7 +210,7 @@ static enum tarn_status open_feeds(struct tarn_session *session)
 					.batch = train->batch,
 					.shuffle = config->data.shuffle,
 					.drop_last = config->data.drop_last,
-					.augment = config->objective.type != OBJECTIVE_HVP,
+					.augment = !session_asks(config),
 					.seed = config->train.seed,
 					.first_epoch = session->position.epoch,
 					.first_batch = session->position.batch,
@@ -336,7 +336,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);
-	if (!st && config->objective.type == OBJECTIVE_HVP)
+	if (!st && session_asks(config))
 		snapshot_leave_out_optimizer(session->snapshot);
 	if (!st)
 		st = start_position(session, options);

@@ -176,6 +176,25 @@ enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, do
 	return st;
 }
 
+enum tarn_status session_next_batch(struct tarn_session *session, bool train, struct batch *batch)
+{
+	const struct step_scalars scalars = {
+		.seed = session->config.train.seed, .learning_rate = -1, .bias_correction1 = 1, .bias_correction2 = 1
+	};
+	struct feed *feed = train ? session->train_feed : session->test_feed;
+	enum tarn_status st = feed_next(feed, batch);
+	if (st || !batch->samples)
+		return st;
+	st = stage_batch(session, train ? &session->train : &session->test, feed, batch);
+	if (!st)
+		st = exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
+	if (!st)
+		st = run_program(session, train, batch);
+	if (!st && session->stop && *session->stop)
+		st = tarn_fail(TARN_EINTERRUPTED, "stopped after %u batches", batch->number + 1);
+	return st;
+}
+
 static void advance(struct tarn_session *session, const struct batch *batch, struct tarn_metrics *metrics)
 {
 	struct snapshot_position *position = &session->position;
@@ -208,9 +227,10 @@ static enum tarn_status judge(struct tarn_session *session, const struct tarn_me
 enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *out)
 {
 	enum tarn_status st = session_check_running(session);
-	if (!st && session->config.objective.type == OBJECTIVE_HVP)
+	if (!st && session_asks(&session->config))
 		st = tarn_fail(TARN_EINVAL,
-			       "objective.type is hvp: this plan multiplies with the Hessian, it does not train");
+			       "objective.type is %s: this plan asks about trained weights, it does not train",
+			       session->config.objective.type == OBJECTIVE_HVP ? "hvp" : "laplace");
 	if (st)
 		return st;
 	struct tarn_metrics metrics = { 0 };

@@ -256,6 +256,42 @@ TARN_API enum tarn_status tarn_hessian_snapshot(struct tarn_session *session, co
 /* product = H input, over the training set (hvp.batches of it). loss may be NULL. */
 TARN_API enum tarn_status tarn_hessian_multiply(struct tarn_session *session, double *loss);
 
+/*
+ * Pruning, in a session with optimizer.masks that trains: of all weights that have a mask, the part `fraction` with the
+ * lowest importance becomes 0 and stays it; what was pruned before has the lowest. importance[] has a number for each
+ * element of the trained parameters, in the order of tarn_hessian_parameter (vectors included, which are never pruned):
+ * Hessian diagonal times squared weight is that of LeCun, Denker, Solla 1990. Averages (train.ema) and first moments
+ * are pruned with the weights; 8-bit moments begin anew. TARN_EINVAL when the length or a number is wrong.
+ */
+struct tarn_pruning {
+	uint64_t weights, pruned;  /* that have a mask; that are 0 for good now */
+	double largest_importance; /* of what was pruned */
+};
+TARN_API enum tarn_status tarn_prune(struct tarn_session *session, const float *importance, uint64_t elements,
+				     double fraction, struct tarn_pruning *pruning);
+
+/*
+ * Uncertainty: the Laplace approximation of the last layer (Daxberger et al. 2021), in a session whose configuration
+ * has objective.type: laplace. Fits it to the training set, then predicts the test set.
+ */
+struct tarn_laplace {
+	uint64_t parameters; /* of the last layer */
+	uint32_t classes;
+	uint64_t labels; /* training samples */
+	double prior_precision, log_marginal_likelihood;
+	/* Of the test set; 0 samples: there is none. loss: with the trained weights; predictive_loss: with all likely.
+	 */
+	uint64_t samples;
+	double loss, predictive_loss, accuracy, mean_variance;
+};
+/*
+ * variance: of each logit of each test sample, (samples, classes), in the order of the data; NULL: not asked for.
+ * TARN_EINVAL when `elements` is not tarn_laplace_elements. TARN_EINTERRUPTED by options.stop.
+ */
+TARN_API enum tarn_status tarn_laplace_run(struct tarn_session *session, float *variance, uint64_t elements,
+					   struct tarn_laplace *laplace);
+TARN_API uint64_t tarn_laplace_elements(const struct tarn_session *session);
+
 TARN_API const char *tarn_version(void);
 
 #ifdef __cplusplus

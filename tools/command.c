@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,32 @@ void json_text(const char *key, const char *text)
 			putchar(c);
 	}
 	putchar('"');
+}
+
+enum tarn_status command_write_npy(const char *path, const float *value, uint64_t rows, uint64_t columns)
+{
+	char shape[64], header[128];
+	if (rows)
+		snprintf(shape, sizeof shape, "(%" PRIu64 ", %" PRIu64 ")", rows, columns);
+	else
+		snprintf(shape, sizeof shape, "(%" PRIu64 ",)", columns);
+	memset(header, ' ', sizeof header);
+	memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes follow */
+	int length = snprintf(header + 10, sizeof header - 10,
+			      "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
+	header[10 + length] = ' ';
+	header[sizeof header - 1] = '\n';
+	FILE *file = fopen(path, "wb");
+	if (!file)
+		return tarn_fail(TARN_EIO, "%s: cannot be created", path);
+	uint64_t elements = (rows ? rows : 1) * columns;
+	bool written =
+		fwrite(header, sizeof header, 1, file) == 1 && fwrite(value, sizeof *value, elements, file) == elements;
+	if (fclose(file) || !written) {
+		remove(path);
+		return tarn_fail(TARN_EIO, "%s: cannot be written", path);
+	}
+	return TARN_OK;
 }
 
 /* The value of an option that needs one: "--max-steps 5" or "--max-steps=5". NULL when it is another option. */
@@ -97,6 +124,7 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--resume", ARGUMENT_RUN, &arguments->options.resume_path },
 			{ "--weights", ARGUMENT_WEIGHTS, &arguments->options.resume_path },
 			{ "--vector", ARGUMENT_VECTOR, &arguments->vector },
+			{ "--fraction", ARGUMENT_FRACTION, &arguments->fraction },
 			{ "-o", ARGUMENT_OUTPUT, &arguments->output },
 			{ "--svg", ARGUMENT_SHOW | ARGUMENT_FIT, &arguments->svg },
 			{ "--html", ARGUMENT_SHOW, &arguments->html },

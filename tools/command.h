@@ -15,8 +15,9 @@ struct arguments {
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *html, *dump_dag;
-	const char *vector; /* --vector */
-	const char *vary;   /* --vary */
+	const char *vector;   /* --vector */
+	const char *vary;     /* --vary */
+	const char *fraction; /* --fraction */
 	bool json, print, explain, summary, help, quiet, verbose;
 };
 
@@ -30,7 +31,8 @@ enum argument_set {
 	ARGUMENT_SHOW = 64,            /* --svg FILE, --html FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
 	ARGUMENT_VECTOR = 256,         /* --vector FILE */
-	ARGUMENT_FIT = 512             /* --vary KEY, --svg FILE */
+	ARGUMENT_FIT = 512,            /* --vary KEY, --svg FILE */
+	ARGUMENT_FRACTION = 1024       /* --fraction NUMBER */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -48,6 +50,9 @@ void json_limit(const char *key, uint64_t value);
 /* "key": "text", quoted as JSON wants it. */
 void json_text(const char *key, const char *text);
 
+/* A .npy file of float32, rows x columns, or a vector with rows 0 (format version 1.0 of numpy.lib.format). */
+enum tarn_status command_write_npy(const char *path, const float *value, uint64_t rows, uint64_t columns);
+
 /* Commands; each returns the exit code. */
 int command_plan(int argc, char **argv);
 int command_fit(int argc, char **argv);
@@ -60,6 +65,8 @@ int command_report(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_hvp(int argc, char **argv);
+int command_laplace(int argc, char **argv);
+int command_prune(int argc, char **argv);
 
 /* How a command is called and what its options do; false when there is no such command. */
 bool print_command_help(const char *name);

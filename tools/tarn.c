@@ -121,6 +121,19 @@ static const struct {
 	  "  --vector SNAPSHOT   product: the parameters in there are the vector; else it is random\n"
 	  "  -o FILE.npy         writes the product, the diagonal or the whole matrix, in the order that --json "
 	  "names\n" },
+#ifdef CONFIG_PLANNER
+	{ "laplace", "tarn laplace CONFIG --weights SNAPSHOT [key=value ...] [-o FILE.npy] [--json]",
+	  "How sure the last layer is: its Laplace approximation (Daxberger et al. 2021), fitted to the training set, "
+	  "and what\n"
+	  "it says of the test set. laplace.covariance and laplace.prior_precision say how; see `tarn help laplace`.\n"
+	  "  -o FILE.npy  writes the variance of each logit of each test sample\n" },
+	{ "prune", "tarn prune CONFIG --weights SNAPSHOT --fraction NUMBER -o SNAPSHOT [key=value ...] [--json]",
+	  "Sets the least important weights to 0 and keeps masks, so that they stay 0 in further training with\n"
+	  "optimizer.masks: true. Importance is the Hessian's diagonal times the squared weight (LeCun et al. 1990);\n"
+	  "the diagonal is estimated as `tarn hvp hvp.task=diagonal` does.\n"
+	  "  --fraction NUMBER  of all weights in matrices and kernels, such as 0.8; those pruned before count\n"
+	  "  -o SNAPSHOT        the pruned weights; `tarn train --resume` goes on from there\n" },
+#endif
 	{ "tokens", "tarn tokens TEXT ... -o TRAIN.tokens [--test TEST.tokens [--test-share PERCENT]]",
 	  "Text files, one after the other, as byte tokens for data.type: tokens.\n"
 	  "  -o FILE               the tokens to train on\n"
@@ -306,6 +319,10 @@ static const struct {
 	{ "eval", command_eval },
 	{ "report", command_report },
 	{ "hvp", command_hvp },
+#ifdef CONFIG_PLANNER
+	{ "laplace", command_laplace },
+	{ "prune", command_prune },
+#endif
 	{ "verify", command_verify },
 	{ "info", command_info },
 	{ "help", command_help },
@@ -337,7 +354,7 @@ int main(int argc, char **argv)
 	}
 	signal(SIGXFSZ, SIG_IGN); /* the write beyond a limit fails, and the sentence names its file */
 	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate") ||
-	    !strcmp(argv[1], "hvp"))
+	    !strcmp(argv[1], "hvp") || !strcmp(argv[1], "laplace") || !strcmp(argv[1], "prune"))
 		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {

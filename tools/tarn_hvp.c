@@ -11,33 +11,6 @@
 /* The whole matrix is for small networks. */
 #define LARGEST_HESSIAN 4096u
 
-/* A .npy file of float32, rows x columns, or a vector with rows 0 (format version 1.0 of numpy.lib.format). */
-static enum tarn_status write_npy(const char *path, const float *value, uint64_t rows, uint64_t columns)
-{
-	char shape[64], header[128];
-	if (rows)
-		snprintf(shape, sizeof shape, "(%" PRIu64 ", %" PRIu64 ")", rows, columns);
-	else
-		snprintf(shape, sizeof shape, "(%" PRIu64 ",)", columns);
-	memset(header, ' ', sizeof header);
-	memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes follow */
-	int length = snprintf(header + 10, sizeof header - 10,
-			      "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
-	header[10 + length] = ' ';
-	header[sizeof header - 1] = '\n';
-	FILE *file = fopen(path, "wb");
-	if (!file)
-		return tarn_fail(TARN_EIO, "%s: cannot be created", path);
-	uint64_t elements = (rows ? rows : 1) * columns;
-	bool written =
-		fwrite(header, sizeof header, 1, file) == 1 && fwrite(value, sizeof *value, elements, file) == elements;
-	if (fclose(file) || !written) {
-		remove(path);
-		return tarn_fail(TARN_EIO, "%s: cannot be written", path);
-	}
-	return TARN_OK;
-}
-
 /* What -o writes of a vector. */
 static enum tarn_status write_vector(struct tarn_session *session, const struct tarn_curvature *curvature,
 				     const char *path)
@@ -51,7 +24,7 @@ static enum tarn_status write_vector(struct tarn_session *session, const struct 
 	enum tarn_status st = tarn_hessian_read(session, diagonal ? TARN_VECTOR_DIAGONAL : TARN_VECTOR_PRODUCT, value,
 						curvature->parameters);
 	if (!st)
-		st = write_npy(path, value, 0, curvature->parameters);
+		st = command_write_npy(path, value, 0, curvature->parameters);
 	free(value);
 	return st;
 }
@@ -89,7 +62,7 @@ static enum tarn_status write_hessian(struct tarn_session *session, const char *
 	enum tarn_status st = fill_hessian(session, n, matrix, &curvature->loss);
 	curvature->products = n;
 	if (!st)
-		st = write_npy(path, matrix, n, n);
+		st = command_write_npy(path, matrix, n, n);
 	free(matrix);
 	return st;
 }

@@ -53,6 +53,11 @@ static const struct method *method_of(const struct config *config, const struct 
 	return NULL;
 }
 
+static bool has_mask(const struct config *config, const struct tensor *parameter)
+{
+	return config->optimizer.masks && parameter->rank >= 2;
+}
+
 static bool is_trained(const struct tensor *tensor)
 {
 	return tensor->role == ROLE_PARAMETER && tensor->producer == OP_NONE && !(tensor->flags & TENSOR_FROZEN);
@@ -64,7 +69,8 @@ static char *state_name(const struct graph *graph, uint32_t parameter, const cha
 	return host_arena_printf(graph->arena, "optimizer/%s/%s", tensor_name(graph, parameter), state);
 }
 
-static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const char *state, enum state_shape kind)
+static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const char *state, enum state_shape kind,
+				  enum tensor_init init)
 {
 	const struct tensor shape = graph->tensor[parameter];
 	const uint64_t elements = tensor_elements(&shape);
@@ -84,7 +90,7 @@ static enum tarn_status add_state(struct graph *graph, uint32_t parameter, const
 		graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, kind == STATE_BLOCKS ? DTYPE_U8 : DTYPE_F32,
 				     like ? shape.dim : &vector, like ? shape.rank : 1, &id);
 	if (!st)
-		graph->tensor[id].init = INIT_ZERO;
+		graph->tensor[id].init = (uint8_t)init;
 	return st;
 }
 
@@ -98,11 +104,13 @@ enum tarn_status optimizer_add_state(struct graph *graph, const struct config *c
 		const struct method *method = method_of(config, &graph->tensor[t]);
 		if (!method)
 			return tarn_fail(TARN_EINVAL, "optimizer %u is not known", config->optimizer.type);
-		for (uint32_t k = 0; k < method->states; k++) {
-			enum tarn_status st = add_state(graph, t, method->state[k], method->shape[k]);
-			if (st)
-				return st;
-		}
+		enum tarn_status st = TARN_OK;
+		for (uint32_t k = 0; k < method->states && !st; k++)
+			st = add_state(graph, t, method->state[k], method->shape[k], INIT_ZERO);
+		if (!st && has_mask(config, &graph->tensor[t]))
+			st = add_state(graph, t, "mask", STATE_LIKE_PARAMETER, INIT_ONE);
+		if (st)
+			return st;
 	}
 	enum tarn_status st = average_add_state(graph, config);
 	if (st || config->optimizer.clip_norm <= 0)
@@ -138,6 +146,19 @@ static struct update *list_updates(const struct graph *graph, const uint32_t *pa
 	qsort(update, n, sizeof *update, compare_updates);
 	*count = n;
 	return update;
+}
+
+/* The gradient becomes that of the weights that are left. */
+static enum tarn_status add_mask(struct graph *graph, const struct config *config, struct update *update)
+{
+	if (!has_mask(config, &graph->tensor[update->parameter]))
+		return TARN_OK;
+	char *mask = state_name(graph, update->parameter, "mask");
+	char *name = host_arena_printf(graph->arena, "%s/gradient_masked", tensor_name(graph, update->parameter));
+	if (!mask || !name)
+		return TARN_ENOMEM;
+	const uint32_t input[2] = { update->gradient, graph_find(graph, mask) };
+	return graph_add_op(graph, OP_MULTIPLY, PHASE_UPDATE, name, NULL, input, 2, &update->gradient);
 }
 
 /* One sum of squares a gradient, and the barrier that needs them all. */
@@ -224,7 +245,9 @@ enum tarn_status optimizer_add_updates(struct graph *graph, const struct config 
 	struct update *update = list_updates(graph, parameter, gradient, &count, arena);
 	if (!update)
 		return TARN_ENOMEM;
-	if (config->optimizer.clip_norm > 0 && count)
+	for (uint32_t i = 0; i < count && !st; i++)
+		st = add_mask(graph, config, &update[i]);
+	if (!st && config->optimizer.clip_norm > 0 && count)
 		st = add_clipping(graph, config, update, count, arena, &scale);
 	for (uint32_t i = 0; i < count && !st; i++)
 		st = add_update(graph, config, &update[i], scale);

@@ -5,8 +5,11 @@
  * the gradients are complete, each directly after the op that completes its gradient would also be legal: the planner
  * decides. With clipping: one SUM_SQUARES a gradient and one CLIP_SCALE barrier that every update reads. Optimizer
  * state are persistent tensors "optimizer/<parameter>/momentum" (or /m, /v, /row, /column), zero at the start; they
- * must be in the graph before any op refers to them, hence two calls. Groups of parameters (parameter_groups.h) change
- * rate and decay of their updates; moving averages (average.h) follow the updates.
+ * must be in the graph before any op refers to them, hence two calls. With optimizer.masks each parameter of two or
+ * more dimensions has a "optimizer/<parameter>/mask" too, ones at the start, and its gradient is multiplied by that
+ * before anything else is done with it: a weight and a first moment that are 0 where the mask is stay so
+ * (session_prune.c). Groups of parameters (parameter_groups.h) change rate and decay of their updates; moving averages
+ * (average.h) follow the updates.
  */
 #ifndef TARN_AUTODIFF_OPTIMIZER_H
 #define TARN_AUTODIFF_OPTIMIZER_H

@@ -61,10 +61,12 @@ enum objective_kind {
 	OBJECTIVE_HVP,
 	OBJECTIVE_MAML,
 	OBJECTIVE_GRADIENT_PENALTY,
-	OBJECTIVE_ADVERSARIAL
+	OBJECTIVE_ADVERSARIAL,
+	OBJECTIVE_LAPLACE
 };
 enum attack_method { ATTACK_FGSM, ATTACK_PGD };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
+enum laplace_covariance { LAPLACE_DIAGONAL, LAPLACE_FULL };
 enum hvp_mode { HVP_REVERSE, HVP_FORWARD, HVP_AUTO };
 enum hvp_vector { HVP_RADEMACHER, HVP_NORMAL };
 enum optimizer_kind {
@@ -171,6 +173,7 @@ struct config {
 		uint32_t type;  /* enum optimizer_kind */
 		uint32_t state; /* enum optimizer_state: what moments are kept in */
 		double learning_rate, momentum, weight_decay, beta1, beta2, epsilon, clip_norm; /* clip_norm 0: off */
+		bool masks;                 /* a mask for each matrix and kernel: see optimizer.h */
 		bool nesterov, decay_norms; /* decay_norms: weight decay on biases and norm parameters too */
 		uint32_t schedule;          /* enum schedule_kind */
 		uint32_t warmup_steps;
@@ -220,6 +223,11 @@ struct config {
 		uint32_t batches;     /* of the training set; 0: all */
 		bool training;        /* the network as in training: batch statistics, dropout */
 	} hvp;
+
+	struct {
+		uint32_t covariance;    /* enum laplace_covariance */
+		double prior_precision; /* 0: chosen */
+	} laplace;
 
 	/* The network: exactly one of them (both NULL in an executor-only build). */
 	const struct yaml_node *layers;

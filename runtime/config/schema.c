@@ -42,8 +42,9 @@ static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const nonfinite_policies[] = { "stop", "skip", "continue" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
-static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial" };
+static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial", "laplace" };
 static const char *const attacks[] = { "fgsm", "pgd" };
+static const char *const laplace_covariances[] = { "diagonal", "full" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
@@ -258,6 +259,9 @@ const struct config_key config_schema[] = {
 	{ .path = "optimizer.state", CHOICE(optimizer.state, optimizer_states), .default_text = "float32", .example = "int8",
 	  .help = "What the moments are kept in. int8: 8 bits in blocks of 2048 with a scale each (Dettmers et al. 2022), for "
 		  "parameters of 4096 elements and more. Only with adam and adamw." },
+	{ .path = "optimizer.masks", BOOL(optimizer.masks), .default_text = "false", .example = "true",
+	  .help = "Keep a mask of ones and zeros for every trained parameter of two dimensions or more: where `tarn prune` "
+		  "wrote a zero the weight stays 0. Costs as much memory as the weights. docs/second-order.md." },
 	{ .path = "optimizer.learning_rate", REAL(optimizer.learning_rate, 0, REAL_LIMIT), .default_text = "0.01",
 	  .example = "1e-3", .help = "Step size, before the schedule." },
 	{ .path = "optimizer.momentum", REAL(optimizer.momentum, 0, 0.999999), .default_text = "0.9", .example = "0.95",
@@ -337,7 +341,7 @@ const struct config_key config_schema[] = {
 	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "
 		  "steps (Finn et al. 2017); gradient_penalty: the loss and the squared norm of its gradient by the input (Drucker, "
 		  "LeCun 1992); adversarial: the loss of inputs that were moved to where it is larger; see docs/second-order.md. hvp: "
-		  "products with the Hessian, set by `tarn hvp`." },
+		  "products with the Hessian, set by `tarn hvp`; laplace: set by `tarn laplace`." },
 	{ .path = "objective.ways", WHOLE(objective.ways, 2, 65536, "classes"), .default_text = "5", .example = "3",
 	  .help = "Classes of a task, drawn from those of the data. Only with maml." },
 	{ .path = "objective.shots", WHOLE(objective.shots, 1, 65536, "samples"), .default_text = "1", .example = "5",
@@ -396,6 +400,13 @@ const struct config_key config_schema[] = {
 	  .help = "Batches of the training set that the Hessian is about. 0: all." },
 	{ .path = "hvp.training", BOOL(hvp.training), .default_text = "false", .example = "true",
 	  .help = "The network as in training, with batch statistics and dropout (that of step 0), instead of as in evaluation." },
+
+	{ .path = "laplace.covariance", CHOICE(laplace.covariance, laplace_covariances), .default_text = "diagonal",
+	  .example = "full",
+	  .help = "For `tarn laplace`: what is kept of the covariance of the last layer's weights; full is for at most 1024 of "
+		  "them." },
+	{ .path = "laplace.prior_precision", REAL(laplace.prior_precision, 0, REAL_LIMIT), .default_text = "0", .example = "1",
+	  .help = "Precision of the normal prior of each of these weights. 0: where the marginal likelihood is largest." },
 
 	{ .path = "layers", .type = CONFIG_NODE, AT(layers), .unit = "list", .default_text = NULL,
 	  .example = "[flatten, {dense: {features: 128}}, relu, {dense: {features: 10}}]",

@@ -477,6 +477,15 @@ void snapshot_leave_out_optimizer(struct snapshot *snapshot)
 	snapshot->without_optimizer = true;
 }
 
+/* Masks of weights that were never pruned: a file from before has none, and they stay as they are, ones. */
+static bool may_be_missing(const struct entry *entry)
+{
+	static const char first[] = "optimizer/", last[] = "/mask";
+	const size_t length = strlen(entry->name), tail = sizeof last - 1;
+	return !strncmp(entry->name, first, sizeof first - 1) && length > tail &&
+	       !strcmp(entry->name + length - tail, last);
+}
+
 /* Names, dtypes and shapes are those of the network. */
 static enum tarn_status compare(const struct snapshot *snapshot, const struct snapshot_file *file)
 {
@@ -485,6 +494,8 @@ static enum tarn_status compare(const struct snapshot *snapshot, const struct sn
 	for (uint32_t i = 0; i < snapshot->entries; i++) {
 		const struct entry *entry = snapshot->named[i];
 		const struct safetensors_tensor *found = safetensors_find(&file->content, entry->name);
+		if (!found && may_be_missing(entry))
+			continue;
 		if (!found)
 			list(&missing, "%s", safetensors_printable(entry->name, name));
 		else if (!same_kind(entry, found))
@@ -510,7 +521,10 @@ static enum tarn_status copy_entry(struct snapshot *snapshot, const struct snaps
 				   const struct entry *entry)
 {
 	struct device *device = snapshot->executor->device;
-	uint64_t begin = file->data_begin + safetensors_find(&file->content, entry->name)->begin;
+	const struct safetensors_tensor *found = safetensors_find(&file->content, entry->name);
+	if (!found)
+		return TARN_OK;
+	const uint64_t begin = file->data_begin + found->begin;
 	for (uint64_t done = 0; done < entry->bytes;) {
 		uint64_t step =
 			entry->bytes - done < SNAPSHOT_BUFFER_BYTES ? entry->bytes - done : SNAPSHOT_BUFFER_BYTES;

@@ -50,7 +50,8 @@ enum tarn_status snapshot_save(struct snapshot *snapshot, const char *path, cons
 
 /*
  * Loads into the arena. Every length, offset, dtype, shape and the checksum are checked before anything is written.
- * Names that do not match are refused with three lists (missing, extra, wrong shape). TARN_EIO, TARN_EFORMAT.
+ * Names that do not match are refused with three lists (missing, extra, wrong shape); only masks of weights
+ * (optimizer.masks) may be missing, and are left as they are. TARN_EIO, TARN_EFORMAT.
  */
 enum tarn_status snapshot_load(struct snapshot *snapshot, const char *path, struct snapshot_position *position);
 
