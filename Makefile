@@ -206,12 +206,13 @@ src-test := $(wildcard tests/test_*.c tests/*/test_*.c)
 src-support := $(filter-out $(src-test) tests/fuzz/% tests/cudasim/% tests/faults/%,$(wildcard tests/*/*.c))
 # Preloaded before the program, it makes one of its calls fail.
 src-faults := tests/faults/fault_inject.c
-# The simulated libraries of CUDA: three shared objects that the CUDA driver opens instead of NVIDIA's.
+# The simulated libraries of CUDA: four shared objects that the CUDA driver opens instead of NVIDIA's.
 src-cudasim-cublaslt := $(wildcard tests/cudasim/cublaslt*.c)
 src-cudasim-cudnn := $(wildcard tests/cudasim/cudnn*.c)
-src-cudasim-cuda := $(filter-out $(src-cudasim-cublaslt) $(src-cudasim-cudnn) tests/cudasim/record_%,\
+src-cudasim-nvml := $(wildcard tests/cudasim/nvml.c)
+src-cudasim-cuda := $(filter-out $(src-cudasim-nvml) $(src-cudasim-cublaslt) $(src-cudasim-cudnn) tests/cudasim/record_%,\
 		    $(wildcard tests/cudasim/*.c))
-src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn)
+src-cudasim := $(src-cudasim-cuda) $(src-cudasim-cublaslt) $(src-cudasim-cudnn) $(src-cudasim-nvml)
 
 # ---- Flags ----
 san-flags := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -329,11 +330,12 @@ $(test-programs): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(support) $(internal
 	$(call say,LD,$@)mkdir -p $(@D); $(link) $(if $(filter $(wrapped-tests),$(@F)),$(wrap-flags)) -o $@ $< $(support) \
 		$(internal) $(test-libs) $(lib-y)
 
-# Named as NVIDIA's are; the two libraries find the device beside them.
+# Named as NVIDIA's are; the other libraries find the device beside them.
 cudasim := $(addprefix $(BUILD)/cudasim/,libcuda.so.1 $(if $(src-cudasim-cublaslt),libcublasLt.so.13) \
-	   $(if $(src-cudasim-cudnn),libcudnn_graph.so.9))
+	   $(if $(src-cudasim-cudnn),libcudnn_graph.so.9) $(if $(src-cudasim-nvml),libnvidia-ml.so.1))
 $(BUILD)/cudasim/libcuda.so.1: $(call object,$(src-cudasim-cuda))
 $(BUILD)/cudasim/libcublasLt.so.13: $(call object,$(src-cudasim-cublaslt)) $(BUILD)/cudasim/libcuda.so.1
+$(BUILD)/cudasim/libnvidia-ml.so.1: $(call object,$(src-cudasim-nvml)) $(BUILD)/cudasim/libcuda.so.1
 $(BUILD)/cudasim/libcudnn_graph.so.9: $(call object,$(src-cudasim-cudnn)) $(BUILD)/cudasim/libcuda.so.1
 $(cudasim): $(BUILD)/stamps/objects-cudasim $(BUILD)/stamps/link
 	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) \

@@ -241,6 +241,67 @@ START_TEST(memory_is_frozen_after_boot)
 }
 END_TEST
 
+#define OUT_OF_MEMORY 2
+#define NOT_SUPPORTED 801
+
+static void set_neighbour(const struct cudasim *sim, const char *setting)
+{
+	char message[128];
+	ck_assert_msg(sim->configure(setting, message, sizeof message), "%s", message);
+}
+
+/*
+ * Builds with slow checks compare the device's free memory after every step. With NVML they know whose memory it is:
+ * what another process takes is no fault, what this one takes is, before and after the other one was seen.
+ */
+START_TEST(a_neighbour_is_no_fault)
+{
+	SKIP_WITHOUT_SIMULATOR;
+	if (STEPS_ARE_RECORDED)
+		TESTING_SKIP("only builds with slow checks compare the free memory");
+	struct cudasim sim;
+	struct tarn_metrics metrics;
+	cudasim_load(&sim, CUDASIM_NVML);
+	set_neighbour(&sim, "neighbour=64MiB");
+	struct tarn_session *session = open_session(training_tied, NULL);
+	ck_assert_ok(tarn_step(session, &metrics));
+	if (_i) {
+		set_neighbour(&sim, "neighbour=128MiB");
+		ck_assert_ok(tarn_step(session, &metrics));
+		set_neighbour(&sim, "neighbour=0");
+		ck_assert_ok(tarn_step(session, &metrics));
+	}
+	sim.freeze(0);
+	ck_assert(sim.hidden("the test", 4 << 20));
+	ck_assert_fails(tarn_step(session, &metrics), TARN_EINTERNAL, "it allocated or freed in a step");
+	ck_assert(sim.hidden("the test", -(4 << 20)));
+	tarn_close(session);
+	cudasim_check(&sim, "a neighbour");
+}
+END_TEST
+
+/* Without NVML nothing tells a neighbour from this process, and the sentence says so; the library may fail too. */
+START_TEST(without_nvml_a_neighbour_is_a_fault)
+{
+	SKIP_WITHOUT_SIMULATOR;
+	if (STEPS_ARE_RECORDED)
+		TESTING_SKIP("only builds with slow checks compare the free memory");
+	static const char *const failing[] = { NULL, "nvmlInit", "nvmlDeviceGetHandleByPciBusId",
+					       "nvmlDeviceGetComputeRunningProcesses", "cuDeviceGetPCIBusId" };
+	struct cudasim sim;
+	struct tarn_metrics metrics;
+	cudasim_load(&sim, _i ? CUDASIM_NVML : 0);
+	if (_i)
+		sim.fault(failing[_i], 1, NOT_SUPPORTED);
+	struct tarn_session *session = open_session(training_tied, NULL);
+	ck_assert_ok(tarn_step(session, &metrics));
+	set_neighbour(&sim, "neighbour=64MiB");
+	ck_assert_fails(tarn_step(session, &metrics), TARN_EINTERNAL, "without NVML nothing tells which");
+	tarn_close(session);
+	cudasim_check(&sim, "a neighbour without NVML");
+}
+END_TEST
+
 /* What the driver takes by itself counts: the refusal lists the stages, and the budget that it names works. */
 START_TEST(hidden_memory_counts)
 {
@@ -337,9 +398,6 @@ static uint64_t stride(uint64_t usual)
 	const char *slow = getenv("TARN_TEST_SLOW");
 	return slow && *slow ? 1 : usual;
 }
-
-#define OUT_OF_MEMORY 2
-#define NOT_SUPPORTED 801
 
 START_TEST(every_call_may_fail_once)
 {
@@ -472,6 +530,8 @@ int main(void)
 	tcase_add_test(train, offload_changes_no_bit);
 	tcase_add_test(train, a_plan_runs_only_on_its_device);
 	tcase_add_loop_test(memory, memory_is_frozen_after_boot, 0, NETWORKS);
+	tcase_add_loop_test(memory, a_neighbour_is_no_fault, 0, 2);
+	tcase_add_loop_test(memory, without_nvml_a_neighbour_is_a_fault, 0, 5);
 	tcase_add_test(memory, hidden_memory_counts);
 	tcase_add_test(memory, a_full_device_is_refused);
 	tcase_add_loop_test(memory, offloaded_bytes_come_back, 0, 4);

@@ -6,6 +6,7 @@
  * In builds with slow checks and with Fashion-MNIST: after one epoch the optimizers with little state are within one
  * point of Adam's accuracy, mean of three seeds.
  */
+#include "conformance/codes.h"
 #include "conformance/single_op.h"
 #include "graph/blockwise.h"
 #include "support/testing.h"
@@ -22,20 +23,6 @@
 
 /* ---- 8 bits ---- */
 
-/* What a code stands for, from the description of the map. */
-static double code_value(bool has_sign, uint32_t code)
-{
-	if (has_sign && code > 128)
-		return -code_value(true, code - 128);
-	if (!code || code == (has_sign ? 128u : 255u))
-		return code != 0;
-	uint32_t step = code - 1, steps = has_sign ? 1 : 2;
-	int decade = 0;
-	for (; step >= steps; step -= steps, steps *= 2)
-		decade++;
-	return pow(10, decade - 6) * (0.1 + 0.9 * (step + 0.5) / steps);
-}
-
 static double scale_of(const uint8_t *state, uint32_t i)
 {
 	float scale;
@@ -45,7 +32,7 @@ static double scale_of(const uint8_t *state, uint32_t i)
 
 static double decoded(bool has_sign, const uint8_t *state, uint32_t i)
 {
-	return scale_of(state, i) * code_value(has_sign, state[i]);
+	return codes_decoded(has_sign, state, ELEMENTS, i);
 }
 
 /* The distance from x to the nearest value of the map, signs included. */
@@ -53,7 +40,7 @@ static double nearest_distance(bool has_sign, double x)
 {
 	double best = INFINITY;
 	for (uint32_t code = 0; code < 256; code++)
-		best = fmin(best, fabs(x - code_value(has_sign, code)));
+		best = fmin(best, fabs(x - codes_value(has_sign, code)));
 	return best;
 }
 

@@ -1,6 +1,6 @@
 /*
- * cuda_abi.h - the part of three binary interfaces that the CUDA driver uses: CUDA's Driver API, cuBLASLt, cuDNN's
- * backend API.
+ * cuda_abi.h - the part of four binary interfaces that the CUDA driver uses: CUDA's Driver API, cuBLASLt, cuDNN's
+ * backend API, NVML.
  *
  * The libraries are opened at run time, so that one binary starts on any machine, and nothing of NVIDIA's toolkit is
  * needed to build. Names are NVIDIA's; a constant NAME is called ABI_NAME here, so that tests/test_cuda_abi.c can
@@ -163,6 +163,14 @@ struct cublaslt_heuristic {
 	int reserved[4];
 };
 
+/* nvmlProcessInfo_t */
+struct nvml_process {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gpu_instance, compute_instance;
+};
+#define ABI_NVML_VALUE_NOT_AVAILABLE (~0ull)
+
 /* X(name, symbol in the library, parameters); every call returns an int, 0 for success. */
 #define CUDA_CALLS(X)                                                                                              \
 	X(cuInit, "cuInit", (unsigned flags))                                                                      \
@@ -172,6 +180,7 @@ struct cublaslt_heuristic {
 	X(cuDeviceGetCount, "cuDeviceGetCount", (int *count))                                                      \
 	X(cuDeviceGet, "cuDeviceGet", (int *device, int ordinal))                                                  \
 	X(cuDeviceGetName, "cuDeviceGetName", (char *name, int bytes, int device))                                 \
+	X(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId", (char *text, int bytes, int device))                         \
 	X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                   \
 	X(cuDeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                                   \
 	X(cuDevicePrimaryCtxSetFlags, "cuDevicePrimaryCtxSetFlags_v2", (int device, unsigned flags))               \
@@ -252,6 +261,13 @@ struct cublaslt_heuristic {
 	  (void *descriptor, int name, int type, int64_t wanted, int64_t *count, void *values))        \
 	X(cudnnBackendExecute, "cudnnBackendExecute", (void *handle, void *plan, void *pack))
 
+#define NVML_CALLS(X)                                                                                          \
+	X(nvmlInit, "nvmlInit_v2", (void))                                                                     \
+	X(nvmlShutdown, "nvmlShutdown", (void))                                                                \
+	X(nvmlDeviceGetHandleByPciBusId, "nvmlDeviceGetHandleByPciBusId_v2", (const char *bus, void **device)) \
+	X(nvmlDeviceGetComputeRunningProcesses, "nvmlDeviceGetComputeRunningProcesses_v3",                     \
+	  (void *device, unsigned *count, struct nvml_process *process))
+
 #define CUDA_ABI_POINTER(name, symbol, parameters) int(*name) parameters;
 struct cuda_calls {
 	CUDA_CALLS(CUDA_ABI_POINTER)
@@ -260,6 +276,9 @@ struct cublaslt_calls {
 	CUBLASLT_CALLS(CUDA_ABI_POINTER)
 	size_t (*cublasLtGetVersion)(void);
 	const char *(*cublasLtGetStatusName)(int status);
+};
+struct nvml_calls {
+	NVML_CALLS(CUDA_ABI_POINTER)
 };
 struct cudnn_calls {
 	CUDNN_CALLS(CUDA_ABI_POINTER)

@@ -161,6 +161,7 @@ void cuda_shut_down(struct cuda_state *state)
 	if (state->copy)
 		(void)libraries->cu.cuStreamSynchronize(state->copy);
 	cuda_capture_close(state);
+	nvml_close(state);
 	destroy_operations(state);
 	if (state->arena)
 		(void)libraries->cu.cuMemFree(state->arena);

@@ -9,7 +9,7 @@
  *   cuda_describe.c    the device in figures, what an op costs on it, and what `tarn info` tells
  *   cuda_status.c      errors of three libraries as sentences
  *   cuda_watch.c       what a checking device is told
- *   library_*.c        the libraries: opening, matrix products, convolutions
+ *   library_*.c        the libraries: opening, matrix products, convolutions, the memory of processes
  *
  * All calls come from the thread that opened the device. Everything that is made here is made before freeze.
  */
@@ -44,7 +44,9 @@ struct ledger {
 	uint64_t bytes[LEDGER_STAGES];
 	uint64_t free_bytes; /* at the last measurement */
 	uint64_t frozen_free_bytes;
+	uint64_t frozen_own_bytes; /* of this process alone; 0: unknown */
 	bool frozen;
+	bool shared; /* another process was seen to allocate: only this one's own bytes are compared */
 };
 
 struct matmul;      /* library_cublaslt.c */
@@ -107,6 +109,8 @@ struct cuda_state {
 	void *module[STORED_KINDS];    /* loaded at boot, and when an op is the first that is stored so */
 	void **function[STORED_KINDS]; /* one for each of cuda_kernel_name */
 	void *blas, *dnn, *dnn_device;
+	void *nvml_device;
+	bool nvml_open;
 	struct {
 		void *memory, *event;
 		bool busy;
@@ -168,7 +172,10 @@ enum tarn_status ledger_measure(struct cuda_state *state, enum ledger_stage stag
 enum tarn_status cuda_overhead(struct device *device, struct device_overhead *overhead);
 enum tarn_status cuda_freeze(struct device *device, uint64_t budget);
 void cuda_ledger(const struct device *device, struct device_ledger *ledger);
-/* Frozen, in debug builds: TARN_EINTERNAL when the memory in use has changed. */
+/*
+ * In debug builds, once frozen: TARN_EINTERNAL when the memory in use has changed, unless NVML says that this process
+ * has what it had.
+ */
 enum tarn_status ledger_check(struct cuda_state *state);
 
 /* ---- cuda_describe.c */
@@ -201,6 +208,13 @@ const struct matmul *matmul_find(const struct kernel *kernel, const struct matmu
 enum tarn_status matmul_run(struct cuda_state *state, const struct matmul *matmul,
 			    const struct matmul_parameters *product, uint64_t workspace);
 void matmul_destroy(struct cuda_state *state, struct kernel *kernel);
+
+/* ---- library_nvml.c */
+/* Without the library, or where it fails, nvml_own_bytes() knows nothing; a run does not need it. */
+void nvml_open(struct cuda_state *state);
+void nvml_close(struct cuda_state *state);
+/* Memory of the device that this process has; false: not known. */
+bool nvml_own_bytes(const struct cuda_state *state, uint64_t *bytes);
 
 /* ---- library_cudnn.c */
 enum tarn_status convolution_compile(struct cuda_state *state, const struct graph *graph, uint32_t op,

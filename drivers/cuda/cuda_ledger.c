@@ -81,6 +81,11 @@ enum tarn_status cuda_freeze(struct device *device, uint64_t budget)
 	ledger->frozen = true;
 	watch_freeze(state, true);
 	ledger->frozen_free_bytes = ledger->free_bytes;
+#ifdef CONFIG_DEBUG_CHECKS
+	nvml_open(state);
+	if (!nvml_own_bytes(state, &ledger->frozen_own_bytes))
+		ledger->frozen_own_bytes = 0;
+#endif
 	uint64_t sum = sum_of(state);
 	if (sum <= budget)
 		return TARN_OK;
@@ -110,16 +115,33 @@ void cuda_ledger(const struct device *device, struct device_ledger *out)
 	}
 }
 
+/* The device's free memory has changed: was it this process? */
+static enum tarn_status check_own(struct cuda_state *state, uint64_t free_bytes)
+{
+	struct ledger *ledger = &state->ledger;
+	uint64_t own;
+	if (!ledger->frozen_own_bytes || !nvml_own_bytes(state, &own))
+		return tarn_fail(
+			TARN_EINTERNAL,
+			"cuda: the device had %llu bytes free after boot and has %llu now; either this process "
+			"allocated in a step or another one uses the device, and without NVML nothing tells which",
+			(unsigned long long)ledger->frozen_free_bytes, (unsigned long long)free_bytes);
+	if (own != ledger->frozen_own_bytes)
+		return tarn_fail(TARN_EINTERNAL,
+				 "cuda: this process had %llu bytes of the device after boot and has %llu now: it "
+				 "allocated or freed in a step",
+				 (unsigned long long)ledger->frozen_own_bytes, (unsigned long long)own);
+	ledger->shared = true;
+	return TARN_OK;
+}
+
 enum tarn_status ledger_check(struct cuda_state *state)
 {
 	size_t free_bytes, total;
 	if (!state->ledger.frozen)
 		return TARN_OK;
 	enum tarn_status st = CU(state, cuMemGetInfo, &free_bytes, &total);
-	if (!st && free_bytes != state->ledger.frozen_free_bytes)
-		st = tarn_fail(TARN_EINTERNAL,
-			       "cuda: the device had %llu bytes free after boot and has %llu now; either this process "
-			       "allocated in a step or another one uses the device",
-			       (unsigned long long)state->ledger.frozen_free_bytes, (unsigned long long)free_bytes);
-	return st;
+	if (st || (free_bytes == state->ledger.frozen_free_bytes && !state->ledger.shared))
+		return st;
+	return check_own(state, free_bytes);
 }

@@ -60,6 +60,10 @@ static launch_fn *const launch_table[OP_KINDS] = {
 	[OP_SGD] = launch_update,
 	[OP_MOMENTUM] = launch_update,
 	[OP_ADAM] = launch_update,
+	[OP_LION] = launch_update,
+	[OP_ADAFACTOR] = launch_adafactor,
+	[OP_ADAFACTOR_VECTOR] = launch_adafactor,
+	[OP_ADAM_8BIT] = launch_adam_8bit,
 	[OP_ADD_BROADCAST] = launch_repeat,
 	[OP_BROADCAST_ROWS] = launch_repeat,
 	[OP_EMBEDDING] = launch_embedding,
@@ -170,7 +174,15 @@ const char *const cuda_kernel_name[] = {
 	"tarn_sum_parts_f32",
 	"tarn_binary_cross_entropy_f32",
 	"tarn_binary_cross_entropy_grad_f32",
-	"tarn_exponential_average",
+	"tarn_exponential_average_f32",
+	"tarn_lion_f32",
+	"tarn_adam_8bit",
+	"tarn_adafactor_rows",
+	"tarn_adafactor_columns",
+	"tarn_adafactor_finish_columns",
+	"tarn_adafactor_squares",
+	"tarn_adafactor_step",
+	"tarn_adafactor_apply",
 	"tarn_rms_norm_f32",
 	"tarn_rms_norm_grad_f32",
 	"tarn_rms_norm_grad_param_f32",
@@ -183,6 +195,7 @@ const char *const cuda_kernel_name[] = {
 	"tarn_weight_mask_f32",
 	"tarn_embedding_f32",
 	"tarn_embedding_grad_f32",
+	"tarn_embedding_grad_narrow_f32",
 	"tarn_gate_f32",
 	"tarn_gate_grad_f32",
 	"tarn_lstm_cell_f32",
@@ -326,19 +339,17 @@ const char *cuda_launch_name(const char *function, enum storage_kind stored, cha
 	return text;
 }
 
-/* Operands that the table of storage types allows and no kernel takes. */
+/* Every operand whose type the table of storage types leaves open is float32 or has the op's storage type. */
 static enum tarn_status check_stored(const struct launch_call *call)
 {
-	const struct op *op = call->op;
-	uint32_t weights = op->kind == OP_EXPONENTIAL_AVERAGE ? 1 : 0;
-	if (op->kind == OP_EMBEDDING_GRAD)
-		weights = op->inputs;
-	else if (op->kind != OP_SGD && op->kind != OP_MOMENTUM && op->kind != OP_ADAM && !weights)
-		return TARN_OK;
-	if (launch_tensor(call, weights)->dtype == DTYPE_F32)
-		return TARN_OK;
-	return launch_fail(call, "operand %u is stored as %s; here it must be f32", weights,
-			   dtype_name(launch_tensor(call, weights)->dtype));
+	const struct op_storage *storage = op_storage((enum op_kind)call->op->kind);
+	for (uint32_t i = 0; i < call->op->inputs; i++) {
+		uint32_t dtype = launch_tensor(call, i)->dtype;
+		if (storage_has(storage->wide_inputs, i) && dtype != DTYPE_F32 && launch_kind_of(dtype) != call->stored)
+			return launch_fail(call, "operand %u is stored as %s, and others in 16 bits of another kind", i,
+					   dtype_name(dtype));
+	}
+	return TARN_OK;
 }
 
 static enum tarn_status call_init(struct launch_call *call, const struct graph *graph, uint32_t op,

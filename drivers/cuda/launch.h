@@ -25,7 +25,7 @@ typedef enum tarn_status launch_fn(struct launch_call *call);
 
 launch_fn launch_copy, launch_concat, launch_slice, launch_pad, launch_permute, launch_fill;
 launch_fn launch_activation, launch_activation_grad, launch_cast, launch_function, launch_elementwise, launch_dropout,
-	launch_loss_grad, launch_exponential_average;
+	launch_loss_grad;
 launch_fn launch_sum_rows, launch_batch_stats, launch_batch_apply, launch_batch_reduce, launch_batch_grad_input,
 	launch_running_update, launch_layer_norm_grad_param, launch_epilogue;
 launch_fn launch_layer_norm, launch_layer_norm_grad, launch_cross_entropy, launch_cross_entropy_grad,
@@ -33,7 +33,8 @@ launch_fn launch_layer_norm, launch_layer_norm_grad, launch_cross_entropy, launc
 launch_fn launch_rms_norm, launch_rms_norm_grad, launch_rms_norm_grad_param, launch_softmax;
 launch_fn launch_sum_squares, launch_squared_error, launch_binary_cross_entropy, launch_clip_scale;
 launch_fn launch_repeat, launch_weight_mask, launch_embedding, launch_gate, launch_lstm_cell, launch_gru_cell;
-launch_fn launch_pool, launch_resample, launch_update;
+launch_fn launch_pool, launch_resample;
+launch_fn launch_update, launch_exponential_average, launch_adam_8bit, launch_adafactor;
 launch_fn launch_matmul, launch_batch_matmul, launch_convolution, launch_convolution_grad_weight;
 launch_fn launch_attention, launch_attention_grad, launch_rotary;
 launch_fn launch_linear_loss, launch_linear_loss_grad;

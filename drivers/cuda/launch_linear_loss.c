@@ -20,6 +20,7 @@ struct linear_loss {
 	uint64_t x, w, label, bias;
 	uint64_t logits, behind; /* workspace: the logits of a piece, and what follows them */
 	uint64_t gradient;       /* of the logits: in their place, or where it is stored otherwise behind them */
+	uint64_t dw;             /* the sum of the gradient of w: the output, or where that is not float a place here */
 	uint32_t stored_bytes;   /* of a number of x, w, their products' other factors, dx */
 };
 
@@ -42,6 +43,13 @@ static struct linear_loss describe(struct launch_call *call, uint32_t most_input
 	if (call->op->kind == OP_LINEAR_CROSS_ENTROPY_GRAD && call->stored != STORED_F32) {
 		loss.gradient = call->workspace + call->workspace_bytes;
 		call->workspace_bytes += bytes_align(loss.piece * loss.vocabulary * loss.stored_bytes);
+	}
+	if (call->op->kind == OP_LINEAR_CROSS_ENTROPY_GRAD) {
+		loss.dw = launch_output_address(call, 1);
+		if (launch_output(call, 1)->dtype != DTYPE_F32 && loss.piece < loss.rows) {
+			loss.dw = call->workspace + call->workspace_bytes;
+			call->workspace_bytes += bytes_align(tensor_elements(w) * sizeof(float));
+		}
 	}
 	loss.behind = call->workspace + call->workspace_bytes;
 	return loss;
@@ -120,14 +128,24 @@ static enum tarn_status add_gradients(struct launch_call *call, const struct lin
 	launch_clamp(ACTIVATION_NONE, &dx.low, &dx.high);
 	struct matmul_parameters dw = dx;
 	dw.b = row_address(loss->x, first, x_bytes);
-	dw.c = launch_output_address(call, 1);
+	dw.c = loss->dw;
 	dw.m = loss->vocabulary;
 	dw.k = rows;
 	dw.transpose_a = 1;
 	dw.adds = first > 0;
-	dw.wide = launch_output(call, 1)->dtype == DTYPE_F32;
+	dw.wide = launch_output(call, 1)->dtype == DTYPE_F32 || loss->piece < loss->rows;
 	enum tarn_status st = launch_add_product(call, &dx);
 	return st ? st : launch_add_product(call, &dw);
+}
+
+/* The sum of all pieces becomes the output, rounded once. */
+static enum tarn_status add_rounded_weights(struct launch_call *call, const struct linear_loss *loss)
+{
+	const struct tensor *dw = launch_output(call, 1);
+	struct cast_parameters p = { .x = loss->dw, .y = launch_output_address(call, 1), .from = STORED_F32 };
+	p.elements = tensor_elements(dw);
+	p.to = launch_kind_of(dw->dtype);
+	return LAUNCH_ADD(call, "tarn_cast", launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
 }
 
 /* The logits of a piece become their gradient, in place. */
@@ -153,13 +171,6 @@ enum tarn_status launch_linear_loss_grad(struct launch_call *call)
 	p.all_rows = loss.rows;
 	p.factor = launch_address(call, 4);
 	call->workspace_bytes += launch_partial_bytes(&columns, 1) + sizeof(double);
-	if (launch_output(call, 1)->dtype != DTYPE_F32 && loss.piece < loss.rows)
-		return launch_fail(
-			call,
-			"the gradient of w is a sum over pieces of %llu of %llu rows and stored as %s; it must "
-			"be f32, or memory.workspace_cap larger",
-			(unsigned long long)loss.piece, (unsigned long long)loss.rows,
-			dtype_name(launch_output(call, 1)->dtype));
 	enum tarn_status st = launch_add_labels(call, loss.label, counted, &p);
 	for (uint64_t first = 0; first < loss.rows && !st; first += loss.piece) {
 		sums.columns.rows = piece_rows(&loss, first);
@@ -172,6 +183,8 @@ enum tarn_status launch_linear_loss_grad(struct launch_call *call)
 		if (!st)
 			st = LAUNCH_ADD(call, "tarn_sum_rows_f32", columns.grid, columns.block, sums);
 	}
+	if (!st && launch_output(call, 1)->dtype != DTYPE_F32 && loss.piece < loss.rows)
+		st = add_rounded_weights(call, &loss);
 	const uint64_t dbias = launch_output_address(call, 2);
 	return st ? st : launch_add_totals(call, "tarn_finish_columns", &columns, loss.behind, &dbias, 1);
 }

@@ -1,4 +1,4 @@
-/* launch_pointwise.c - element by element: activations, add, multiply, scale, dropout, fill, optimizer steps. */
+/* launch_pointwise.c - element by element: activations, add, multiply, scale, dropout, fill. */
 #include "cuda/launch.h"
 
 #include <stddef.h>
@@ -115,12 +115,6 @@ enum tarn_status launch_loss_grad(struct launch_call *call)
 	return add_pointwise(call, squared ? "tarn_squared_error_grad_f32" : "tarn_binary_cross_entropy_grad_f32", &p);
 }
 
-enum tarn_status launch_exponential_average(struct launch_call *call)
-{
-	struct pointwise_parameters p = pointwise(call);
-	return add_pointwise(call, "tarn_exponential_average", &p);
-}
-
 enum tarn_status launch_dropout(struct launch_call *call)
 {
 	const struct op_attr *attr = &call->op->attr;
@@ -138,35 +132,4 @@ enum tarn_status launch_dropout(struct launch_call *call)
 		return LAUNCH_ADD(call, "tarn_dropout_f32", launch_blocks(p.elements, KERNEL_VECTOR),
 				  launch_flat_block(), p);
 	return LAUNCH_ADD(call, "tarn_dropout_samples_f32", launch_blocks(p.elements, 1), launch_flat_block(), p);
-}
-
-/* w, states ..., g, scalars [, scale]: as many states as outputs beyond the first. */
-enum tarn_status launch_update(struct launch_call *call)
-{
-	static const char *const function[] = { "tarn_sgd_f32", "tarn_momentum_f32", "tarn_adam_f32" };
-	const struct op_attr *attr = &call->op->attr;
-	uint32_t states = call->op->outputs - 1;
-	struct update_parameters p = { .w = launch_address(call, 0), .new_w = launch_output_address(call, 0) };
-	if (states > 0) {
-		p.first = launch_address(call, 1);
-		p.new_first = launch_output_address(call, 1);
-	}
-	if (states > 1) {
-		p.second = launch_address(call, 2);
-		p.new_second = launch_output_address(call, 2);
-	}
-	p.g = launch_address(call, states + 1);
-	p.scalars = launch_address(call, states + 2);
-	if (call->op->inputs > states + 3)
-		p.clip = launch_address(call, states + 3);
-	p.elements = tensor_elements(launch_output(call, 0));
-	p.rate_scale = attr->rate_scale;
-	p.weight_decay = attr->weight_decay;
-	p.momentum = attr->momentum;
-	p.beta1 = attr->beta1;
-	p.beta2 = attr->beta2;
-	p.epsilon = attr->epsilon;
-	p.nesterov = attr->nesterov;
-	p.decoupled = attr->decoupled;
-	return LAUNCH_ADD(call, function[states], launch_blocks(p.elements, KERNEL_VECTOR), launch_flat_block(), p);
 }

@@ -49,11 +49,15 @@ enum tarn_status launch_embedding(struct launch_call *call)
 		p.wide_result = launch_output(call, 0)->dtype == DTYPE_F32;
 		return add_elements(call, "tarn_embedding_f32", p.rows * p.width, &p, sizeof p);
 	}
+	const bool narrow = launch_output(call, 0)->dtype != DTYPE_F32;
 	p.words = launch_output(call, 0)->dim[0];
 	p.block_words = launch_divide(p.words, TABLE_RUNS);
+	if (narrow && p.block_words > EMBEDDING_WORDS)
+		p.block_words = EMBEDDING_WORDS;
 	struct extent3 grid = launch_blocks(p.width, 1);
 	grid.y = launch_divide(p.words, p.block_words);
-	return LAUNCH_ADD(call, "tarn_embedding_grad_f32", grid, launch_flat_block(), p);
+	return LAUNCH_ADD(call, narrow ? "tarn_embedding_grad_narrow_f32" : "tarn_embedding_grad_f32", grid,
+			  launch_flat_block(), p);
 }
 
 enum tarn_status launch_rotary(struct launch_call *call)

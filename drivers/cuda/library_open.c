@@ -20,6 +20,9 @@ static const struct {
 			       { "libcublasLt.so.13", "libcublasLt.so.12" },
 			       "matrix products then run in slow own kernels" },
 	[LIBRARY_CUDNN] = { "TARN_LIBCUDNN", { "libcudnn_graph.so.9" }, "convolutions then run in slow own kernels" },
+	[LIBRARY_NVML] = { "TARN_LIBNVML",
+			   { "libnvidia-ml.so.1" },
+			   "builds with debug checks then need the device for themselves" },
 };
 
 struct symbol {
@@ -30,9 +33,11 @@ struct symbol {
 #define CUDA_SYMBOL(name, symbol, parameters) { symbol, offsetof(struct cuda_calls, name) },
 #define CUBLASLT_SYMBOL(name, symbol, parameters) { symbol, offsetof(struct cublaslt_calls, name) },
 #define CUDNN_SYMBOL(name, symbol, parameters) { symbol, offsetof(struct cudnn_calls, name) },
+#define NVML_SYMBOL(name, symbol, parameters) { symbol, offsetof(struct nvml_calls, name) },
 static const struct symbol cuda_symbols[] = { CUDA_CALLS(CUDA_SYMBOL) };
 static const struct symbol cublaslt_symbols[] = { CUBLASLT_CALLS(CUBLASLT_SYMBOL) };
 static const struct symbol cudnn_symbols[] = { CUDNN_CALLS(CUDNN_SYMBOL) };
+static const struct symbol nvml_symbols[] = { NVML_CALLS(NVML_SYMBOL) };
 
 const char *library_name(enum library library)
 {
@@ -72,6 +77,8 @@ static const char *load_calls(struct libraries *libraries, enum library library,
 		load_symbol(handle, "cublasLtGetVersion", &libraries->blas.cublasLtGetVersion);
 		load_symbol(handle, "cublasLtGetStatusName", &libraries->blas.cublasLtGetStatusName);
 		return LOAD(handle, cublaslt_symbols, &libraries->blas);
+	case LIBRARY_NVML:
+		return LOAD(handle, nvml_symbols, &libraries->nvml);
 	default:
 		load_symbol(handle, "cudnnGetVersion", &libraries->dnn.cudnnGetVersion);
 		load_symbol(handle, "cudnnGetErrorString", &libraries->dnn.cudnnGetErrorString);

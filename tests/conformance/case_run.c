@@ -1,8 +1,10 @@
 /* case_run.c - see case_run.h. */
 #include "conformance/case_run.h"
 
+#include "conformance/codes.h"
 #include "conformance/formats.h"
 #include "conformance/reference.h"
+#include "graph/blockwise.h"
 #include "support/testing.h"
 
 #include <math.h>
@@ -15,6 +17,24 @@ static const struct step_scalars scalars = { .seed = 0x123456789ABCDEFu,
 					     .bias_correction1 = 0.4f,
 					     .bias_correction2 = 0.15f };
 
+/* Is this operand, or a new version of it, a state of 8 bits? */
+static bool is_codes(const struct conformance_case *test, uint32_t operand)
+{
+	uint32_t state = operand < test->inputs ? operand : operand - test->inputs;
+	return test->kind == OP_ADAM_8BIT && (state == 1 || state == 2);
+}
+
+/* Any codes, of 2^-8 to 2^8 at most. */
+static void fill_codes(uint64_t elements, uint8_t *state, struct testing_random *random)
+{
+	for (uint64_t i = 0; i < elements; i++)
+		state[i] = (uint8_t)testing_between(random, 0, 255);
+	for (uint64_t k = 0; k < blockwise_blocks(elements); k++) {
+		float scale = ldexpf(1.0f, (int)testing_between(random, 0, 16) - 8);
+		memcpy(state + blockwise_codes_bytes(elements) + k * sizeof scale, &scale, sizeof scale);
+	}
+}
+
 /* The random content of one operand, as its device holds it. */
 static void fill_operand(const struct conformance_case *test, uint32_t operand, const struct tensor *tensor, void *data)
 {
@@ -23,6 +43,10 @@ static void fill_operand(const struct conformance_case *test, uint32_t operand, 
 	const uint32_t *kernel = test->attr.window.kernel;
 	if (tensor->role == ROLE_SCALARS) {
 		memcpy(data, &scalars, sizeof scalars);
+		return;
+	}
+	if (is_codes(test, operand)) {
+		fill_codes(test->input[0].dim[0], data, &random);
 		return;
 	}
 	for (uint64_t i = 0; i < n; i++) {
@@ -64,20 +88,29 @@ static double double_at(uint32_t dtype, const void *data, uint64_t i)
 	}
 }
 
-static void to_double(const struct tensor *tensor, const void *data, double *value)
+/* Decoded codes stand at the beginning, zeros behind them. */
+static void to_double(const struct conformance_case *test, uint32_t operand, const struct tensor *tensor,
+		      const void *data, double *value)
 {
+	const uint64_t elements = test->input[0].dim[0];
+	const bool has_sign = operand == 1 || operand == test->inputs + 1;
+	for (uint64_t i = 0; is_codes(test, operand) && i < elements; i++)
+		value[i] = codes_decoded(has_sign, data, elements, i);
+	if (is_codes(test, operand))
+		return;
 	for (uint64_t i = 0; i < tensor_elements(tensor); i++)
 		value[i] = double_at(tensor->dtype, data, i);
 }
 
-static struct reference_operand reference_of(const struct tensor *tensor, const void *data)
+static struct reference_operand reference_of(const struct conformance_case *test, uint32_t index,
+					     const struct tensor *tensor, const void *data)
 {
 	struct reference_operand operand = { .rank = tensor->rank, .elements = tensor_elements(tensor) };
 	memcpy(operand.dim, tensor->dim, tensor->rank * sizeof *tensor->dim);
 	operand.value = calloc(operand.elements, sizeof *operand.value);
 	ck_assert_ptr_nonnull(operand.value);
 	if (data && tensor->role != ROLE_SCALARS)
-		to_double(tensor, data, operand.value);
+		to_double(test, index, tensor, data, operand.value);
 	return operand;
 }
 
@@ -113,14 +146,15 @@ static void compare(const struct conformance_case *test, uint32_t output, const 
 {
 	double scale = 1, *got = calloc(want->elements, sizeof *got);
 	ck_assert_ptr_nonnull(got);
-	to_double(tensor, data, got);
+	to_double(test, test->inputs + output, tensor, data, got);
 	for (uint64_t i = 0; i < want->elements; i++)
 		scale = fmax(scale, fabs(want->value[i]));
 	/* A result of 16 bits is the float32 result, rounded once; below the normal numbers by half of the smallest. */
 	bool narrow = tensor->dtype == DTYPE_BF16 || tensor->dtype == DTYPE_F16;
+	double relative = is_codes(test, test->inputs + output) ? CODES_COARSEST : test->tolerance;
 	double roundoff = narrow ? format_unit_roundoff(tensor->dtype) : 0.0, least = narrow ? 0x1p-25 : 0.0;
 	for (uint64_t i = 0; i < want->elements; i++) {
-		double tolerance = test->tolerance * scale * (1 + roundoff) + roundoff * fabs(want->value[i]) + least;
+		double tolerance = relative * scale * (1 + roundoff) + roundoff * fabs(want->value[i]) + least;
 		/* What the format cannot hold is infinite. */
 		if (narrow && isinf(got[i]) && fabs(want->value[i]) + tolerance >= format_largest(tensor->dtype))
 			got[i] = copysign(want->value[i], got[i]);
@@ -137,11 +171,11 @@ void case_check(struct single_op *single, const struct conformance_case *test)
 	struct reference_operand in[SINGLE_OP_INPUTS], out[OP_MAX_OUTPUTS];
 	for (uint32_t i = 0; i < test->inputs; i++) {
 		void *data = case_read_operand(single, i);
-		in[i] = reference_of(single_op_tensor(single, i), data);
+		in[i] = reference_of(test, i, single_op_tensor(single, i), data);
 		free(data);
 	}
 	for (uint32_t k = 0; k < single->outputs; k++)
-		out[k] = reference_of(single_op_tensor(single, test->inputs + k), NULL);
+		out[k] = reference_of(test, test->inputs + k, single_op_tensor(single, test->inputs + k), NULL);
 	reference_run(test->kind, &test->attr, &scalars, in, test->inputs, out);
 	ck_assert_ok(single_op_launch(single));
 	for (uint32_t k = 0; k < single->outputs; k++) {

@@ -114,6 +114,14 @@
 	{ label " adafactor of a vector, clipped", OP_ADAFACTOR_VECTOR, { attributes }, \
 	  { F32(n), F32(n), F32(n), SCALARS, F32(1) }, 5, 1 << 1, ROUNDED, 0 }
 
+#define CODES(n) { DTYPE_U8, 0, DIMS(((n) + 3) / 4 * 4 + ((n) + 2047) / 2048 * 4) } /* graph/blockwise.h */
+#define ADAM_8BIT(label, n) \
+	{ label, OP_ADAM_8BIT, { .rate_scale = 1.0f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f }, \
+	  { F32(n), CODES(n), CODES(n), F32(n), SCALARS }, 5, 0, ROUNDED, 0 }, \
+	{ label ", decoupled, clipped", OP_ADAM_8BIT, \
+	  { .rate_scale = 0.5f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decoupled = 1 }, \
+	  { F32(n), CODES(n), CODES(n), F32(n), SCALARS, F32(1) }, 6, 0, ROUNDED, 0 }
+
 #define ADAFACTOR(label, rows, columns) \
 	{ label, OP_ADAFACTOR, { .rate_scale = 1.0f, .weight_decay = 0.1f }, \
 	  { F32(rows, columns), F32(rows), F32(columns), F32(rows, columns), SCALARS }, 5, 1 << 1 | 1 << 2, \
@@ -407,6 +415,8 @@ const struct conformance_case conformance_cases[] = {
 	{ "label weights, smooth, some ignored", OP_LABEL_WEIGHTS,
 	  { .extent = { 5 }, .label_smoothing = 0.1f, .has_ignore_index = 1, .ignore_index = 2 }, { LABELS(1013) }, 1, 0,
 	  ROUNDED, 0 },
+	ADAM_8BIT("8-bit adam of a part of a block", 1009),
+	ADAM_8BIT("8-bit adam", 4 * 2048 + 7),
 	ADAFACTOR("adafactor 7x5", 7, 5),
 	ADAFACTOR("adafactor 131x257", 131, 257),
 	ADAFACTOR("adafactor 2x2003", 2, 2003),
@@ -473,28 +483,8 @@ static const struct exclusion exclusions[] = {
 	{ "kernels", "leaky relu, negative slope grad", "the gradient reads the output, whose sign then says nothing" },
 };
 
-/* Ops that the CUDA driver has no kernel for yet: it refuses them when they are compiled. */
-static const enum op_kind without_cuda_kernel[] = {
-	OP_LION,
-	OP_ADAFACTOR,
-	OP_ADAFACTOR_VECTOR,
-};
-
-static bool has_no_cuda_kernel(const char *name)
-{
-	for (int i = 0; i < conformance_case_count; i++)
-		for (size_t k = 0; k < sizeof without_cuda_kernel / sizeof *without_cuda_kernel; k++)
-			if (conformance_cases[i].kind == without_cuda_kernel[k] &&
-			    !strcmp(conformance_cases[i].name, name))
-				return true;
-	return false;
-}
-
 const char *conformance_excluded(const char *driver, const char *name)
 {
-	bool cuda = !strcmp(driver, "cuda") || !strcmp(driver, "kernels");
-	if (cuda && has_no_cuda_kernel(name))
-		return "there is no CUDA kernel for this op yet";
 	for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
 		if (!strcmp(exclusions[i].driver, driver) && !strcmp(exclusions[i].name, name))
 			return exclusions[i].reason;

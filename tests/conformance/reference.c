@@ -520,7 +520,7 @@ static void clip_scale(const struct op_attr *attr, const struct reference_operan
 	out[0].value[0] = fmin(1, (double)attr->alpha / (sqrt(total) + 1e-6));
 }
 
-/* SGD, MOMENTUM, ADAM: w, states, g, scalars [, scale]. */
+/* SGD, MOMENTUM, ADAM, and ADAM_8BIT with decoded moments: w, states, g, scalars [, scale]. */
 static void update(enum op_kind kind, const struct op_attr *attr, const struct step_scalars *scalars,
 		   const struct reference_operand *in, uint32_t inputs, struct reference_operand *out)
 {
@@ -530,7 +530,7 @@ static void update(enum op_kind kind, const struct op_attr *attr, const struct s
 	double b1 = (double)attr->beta1, b2 = (double)attr->beta2;
 	for (uint64_t i = 0; i < in[0].elements; i++) {
 		double w = in[0].value[i], g = scale * in[g_input].value[i];
-		if (kind == OP_ADAM && attr->decoupled)
+		if (attr->decoupled)
 			w *= 1 - rate * decay;
 		else
 			g += decay * w;
@@ -689,6 +689,7 @@ void reference_run(enum op_kind kind, const struct op_attr *attr, const struct s
 	case OP_SGD:
 	case OP_MOMENTUM:
 	case OP_ADAM:
+	case OP_ADAM_8BIT:
 		return update(kind, attr, scalars, in, inputs, out);
 	default:
 		for (uint64_t i = 0; i < out->elements; i++)

@@ -11,6 +11,7 @@ SIM_EXPORT int cuDriverGetVersion(int *version);
 SIM_EXPORT int cuDeviceGetCount(int *count);
 SIM_EXPORT int cuDeviceGet(int *device, int ordinal);
 SIM_EXPORT int cuDeviceGetName(char *name, int bytes, int device);
+SIM_EXPORT int cuDeviceGetPCIBusId(char *text, int bytes, int device);
 SIM_EXPORT int cuDeviceGetUuid_v2(void *uuid, int device);
 SIM_EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
 SIM_EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device);
@@ -75,6 +76,17 @@ int cuDeviceGetName(char *name, int bytes, int device)
 {
 	(void)device;
 	CALL(CALL_NO_CONTEXT, get_name(name, bytes));
+}
+
+static int get_bus_id(char *text, int bytes)
+{
+	snprintf(text, (size_t)bytes, "%s", SIM_BUS_ID);
+	return 0;
+}
+int cuDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+	(void)device;
+	CALL(CALL_NO_CONTEXT, get_bus_id(text, bytes));
 }
 
 static int get_uuid(void *uuid)

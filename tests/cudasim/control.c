@@ -61,15 +61,25 @@ static const struct {
 	{                                          \
 #key, offsetof(struct config, key) \
 	}
-	SETTING(total),    SETTING(seed),
-	SETTING(context),  SETTING(stream),
-	SETTING(module),   SETTING(function),
-	SETTING(graph),    SETTING(graph_node),
-	SETTING(cublaslt), SETTING(cudnn),
-	SETTING(plan),     SETTING(major),
-	SETTING(minor),    SETTING(multiprocessors),
-	SETTING(driver),   SETTING(queue),
-	SETTING(strict),   SETTING(max_instructions),
+	SETTING(total),
+	SETTING(seed),
+	SETTING(neighbour),
+	SETTING(context),
+	SETTING(stream),
+	SETTING(module),
+	SETTING(function),
+	SETTING(graph),
+	SETTING(graph_node),
+	SETTING(cublaslt),
+	SETTING(cudnn),
+	SETTING(plan),
+	SETTING(major),
+	SETTING(minor),
+	SETTING(multiprocessors),
+	SETTING(driver),
+	SETTING(queue),
+	SETTING(strict),
+	SETTING(max_instructions),
 };
 
 static uint64_t *setting_value(const char *key, size_t length)
@@ -227,7 +237,8 @@ void sim_freeze(int frozen)
 bool device_take(uint64_t bytes)
 {
 	struct simulator *sim = &simulator;
-	if (bytes > sim->config.total || sim->used_bytes > sim->config.total - bytes)
+	uint64_t taken = sim->used_bytes + sim->config.neighbour;
+	if (bytes > sim->config.total || taken > sim->config.total - bytes)
 		return false;
 	sim->used_bytes += bytes;
 	if (sim->peak_bytes < sim->used_bytes)

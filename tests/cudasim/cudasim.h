@@ -23,7 +23,8 @@
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 /*
- * Keys: total (bytes of the device, 4 GiB), seed (0: natural order), context, stream, module, function, graph,
+ * Keys: total (bytes of the device, 4 GiB), seed (0: natural order), neighbour (bytes that
+ * another process has), context, stream, module, function, graph,
  * graph_node, cublaslt, cudnn, plan (hidden bytes of each), multiprocessors, major, minor (compute capability), name,
  * driver (version), queue (commands that fit), strict (0: only the device's own errors fail), max_instructions (a
  * launch), async_pageable. False: an unknown key or a bad value, and *message says which.
@@ -79,6 +80,8 @@ SIM_EXPORT int sim_operation_end(void *stream);
 SIM_EXPORT int sim_mark_dead(void *stream, uint64_t address, uint64_t bytes);
 
 /* ---- For the simulated libraries ---- */
+
+#define SIM_BUS_ID "0000:5A:00.0"
 
 struct sim_operand {
 	uint64_t address;

@@ -23,7 +23,7 @@ static uint64_t whole_granules(uint64_t bytes)
 static int memory_info(size_t *free_bytes, size_t *total)
 {
 	const struct simulator *sim = &simulator;
-	*free_bytes = (sim->config.total - sim->used_bytes) / GRANULARITY * GRANULARITY;
+	*free_bytes = (sim->config.total - sim->used_bytes - sim->config.neighbour) / GRANULARITY * GRANULARITY;
 	*total = sim->config.total;
 	return 0;
 }

@@ -27,7 +27,7 @@
 
 struct config {
 	uint64_t total, seed, context, stream, module, function, graph, graph_node, cublaslt, cudnn, plan;
-	uint64_t multiprocessors, major, minor, driver, queue, strict, max_instructions;
+	uint64_t multiprocessors, major, minor, driver, queue, strict, max_instructions, neighbour;
 	char name[64];
 };
 

@@ -56,11 +56,13 @@ void cudasim_load(struct cudasim *sim, unsigned libraries)
 	use("TARN_LIBCUDA", "libcuda.so.1", true);
 	use("TARN_LIBCUBLASLT", "libcublasLt.so.13", true);
 	use("TARN_LIBCUDNN", "libcudnn_graph.so.9", libraries & CUDASIM_CUDNN);
+	use("TARN_LIBNVML", "libnvidia-ml.so.1", libraries & CUDASIM_NVML);
 	ck_assert(!setenv("TARN_TEST_DRIVER", "cuda", 1));
 	ck_assert(!setenv("TARN_CUDASIM", "seed=0", 0));
 	void *library = cudasim_open("libcuda.so.1");
 	cudasim_find(library, "sim_configure", &sim->configure);
 	cudasim_find(library, "sim_freeze", &sim->freeze);
+	cudasim_find(library, "sim_hidden", &sim->hidden);
 	cudasim_find(library, "sim_failures", &sim->failures);
 	cudasim_find(library, "sim_failure", &sim->failure);
 	cudasim_find(library, "sim_leaks", &sim->leaks);

@@ -12,6 +12,7 @@
 struct cudasim {
 	bool (*configure)(const char *settings, char *message, size_t message_bytes);
 	void (*freeze)(int frozen);
+	bool (*hidden)(const char *who, int64_t bytes);
 	uint32_t (*failures)(void);
 	const char *(*failure)(uint32_t index);
 	const char *(*leaks)(void);
@@ -19,7 +20,8 @@ struct cudasim {
 	uint64_t (*count)(enum sim_count count);
 };
 
-enum { CUDASIM_CUDNN = 1 }; /* with cuDNN's double; without it convolutions run in own kernels */
+/* With cuDNN's double, without which convolutions run in own kernels; with NVML's. */
+enum { CUDASIM_CUDNN = 1, CUDASIM_NVML = 2 };
 
 /* Sets TARN_LIBCUDA and its like, and "TARN_TEST_DRIVER=cuda"; fails the test when the libraries are not there. */
 void cudasim_load(struct cudasim *sim, unsigned libraries);

@@ -12,3 +12,5 @@
 #include "attention.cu"
 #include "image.cu"
 #include "mixture.cu"
+#include "adafactor.cu"
+#include "adam_8bit.cu"

@@ -73,20 +73,39 @@ struct dropout_parameters {
 	float rate, scale;
 };
 
-/* Weights and optimizer state are float; g has the type of the network. */
+/* Optimizer state is float; w and g are too, or have the type that the kernel's name says. */
 struct update_parameters {
-	DEVICE_ADDRESS(const float) w;
+	DEVICE_ADDRESS(const void) w;
 	DEVICE_ADDRESS(const float) first;  /* velocity, or first moment */
 	DEVICE_ADDRESS(const float) second; /* second moment */
 	DEVICE_ADDRESS(const void) g;
 	DEVICE_ADDRESS(const struct device_scalars) scalars;
 	DEVICE_ADDRESS(const float) clip; /* NULL: gradients are not scaled */
-	DEVICE_ADDRESS(float) new_w;
+	DEVICE_ADDRESS(void) new_w;
 	DEVICE_ADDRESS(float) new_first;
 	DEVICE_ADDRESS(float) new_second;
 	uint64_t elements;
 	float rate_scale, weight_decay, momentum, beta1, beta2, epsilon;
 	uint32_t nesterov, decoupled;
+	uint32_t wide_w, wide_g; /* float, whatever the kernel's name says */
+};
+
+/* Adam with moments of 8 bits (graph/blockwise.h): a block of threads has a block of codes, whose scales lie behind
+ * `code_bytes` bytes. */
+#define BLOCK_CODES (KERNEL_THREADS * KERNEL_RUN)
+struct adam_8bit_parameters {
+	DEVICE_ADDRESS(const float) w;
+	DEVICE_ADDRESS(const uint8_t) first;
+	DEVICE_ADDRESS(const uint8_t) second;
+	DEVICE_ADDRESS(const float) g;
+	DEVICE_ADDRESS(const struct device_scalars) scalars;
+	DEVICE_ADDRESS(const float) clip; /* NULL: gradients are not scaled */
+	DEVICE_ADDRESS(float) new_w;
+	DEVICE_ADDRESS(uint8_t) new_first;
+	DEVICE_ADDRESS(uint8_t) new_second;
+	uint64_t elements, code_bytes;
+	float rate_scale, weight_decay, beta1, beta2, epsilon;
+	uint32_t decoupled;
 };
 
 /*
@@ -96,6 +115,28 @@ struct update_parameters {
 struct columns_parameters {
 	uint64_t rows, chunk_rows;
 	uint32_t channels, row_chunks;
+};
+
+/* Adafactor's kernels, on w as a matrix; a vector has one column, and its row moments are the moments themselves. */
+struct adafactor_parameters {
+	struct columns_parameters columns;
+	DEVICE_ADDRESS(const float) w;
+	DEVICE_ADDRESS(const float) g;
+	DEVICE_ADDRESS(const float) old_row;
+	DEVICE_ADDRESS(const float) old_column;
+	DEVICE_ADDRESS(const struct device_scalars) scalars;
+	DEVICE_ADDRESS(const float) clip; /* NULL: gradients are not scaled */
+	DEVICE_ADDRESS(float) new_w;
+	DEVICE_ADDRESS(float) row;
+	DEVICE_ADDRESS(float) column; /* NULL: a vector */
+	/* Workspace: sums of columns; sums of squares of update and weights of each block; what a column divides by;
+	 * step size and factor of the weights. */
+	DEVICE_ADDRESS(double) partial;
+	DEVICE_ADDRESS(double) squares;
+	DEVICE_ADDRESS(float) column_factor;
+	DEVICE_ADDRESS(float) step;
+	uint32_t block_rows, blocks; /* of the sums of squares */
+	float rate_scale, weight_decay;
 };
 
 /* Sums over rows: partial[sum][row chunk][channel]. row_mean and row_deviation are layer normalisation's. */
@@ -344,7 +385,9 @@ struct mask_parameters {
 	uint32_t area, kept;
 };
 
-/* x: the table, or dy in the gradient; there blockIdx.y is a run of block_words rows of the table. */
+/* x: the table, or dy in the gradient; there blockIdx.y is a run of block_words rows of the table, of which at most
+ * EMBEDDING_WORDS have sums in shared memory when the result is not float. */
+#define EMBEDDING_WORDS 40u
 struct embedding_parameters {
 	DEVICE_ADDRESS(const void) x;
 	DEVICE_ADDRESS(const int32_t) id;

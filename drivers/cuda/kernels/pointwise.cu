@@ -97,13 +97,6 @@ template <typename T> DEVICE void binary_cross_entropy_grad_body(const pointwise
 }
 INSTANTIATE(binary_cross_entropy_grad, pointwise_parameters)
 
-/* Weights and their average are float. */
-KERNEL tarn_exponential_average(PARAMETER(pointwise_parameters) p)
-{
-	float rest = 1.0f - p.alpha;
-	map2<f32>(p.a, p.b, p.y, p.elements, [&](float average, float w) { return p.alpha * average + rest * w; });
-}
-
 /* ---- elementary functions ---- */
 
 template <typename T> DEVICE void exponential_body(const pointwise_parameters &p)

@@ -71,6 +71,27 @@ template <typename T> DEVICE void embedding_grad_body(const embedding_parameters
 }
 INSTANTIATE(embedding_grad, embedding_parameters)
 
+/* The same where the result cannot hold the sums: they are in shared memory, and rounded once. */
+template <typename T> DEVICE void embedding_grad_narrow_body(const embedding_parameters &p)
+{
+	__shared__ float sums[EMBEDDING_WORDS * KERNEL_THREADS];
+	uint64_t column = element_index(), first = blockIdx.y * p.block_words;
+	float *sum = sums + threadIdx.x;
+	if (column >= p.width)
+		return;
+	uint32_t words = (uint32_t)(p.words - first < p.block_words ? p.words - first : p.block_words);
+	for (uint32_t k = 0; k < words; k++)
+		sum[k * KERNEL_THREADS] = 0.0f;
+	for (uint64_t row = 0; row < p.rows; row++) {
+		uint64_t word = (uint32_t)p.id[row];
+		if (word >= first && word - first < words)
+			sum[(uint32_t)(word - first) * KERNEL_THREADS] += load((const T *)p.x, row * p.width + column);
+	}
+	for (uint32_t k = 0; k < words; k++)
+		store((T *)p.y, (first + k) * p.width + column, sum[k * KERNEL_THREADS]);
+}
+INSTANTIATE(embedding_grad_narrow, embedding_parameters)
+
 /* ---- rotary positions: Su et al. 2021, arXiv:2104.09864 ---- */
 
 struct turn {

@@ -78,6 +78,20 @@ template <typename T> DEVICE void store(T *y, uint64_t i, float value)
 	from_float(value, y + i);
 }
 
+/* Of type T, or float. */
+template <typename T> DEVICE float load(const void *x, bool wide, uint64_t i)
+{
+	return wide ? ((const float *)x)[i] : load((const T *)x, i);
+}
+
+template <typename T> DEVICE void store(void *y, bool wide, uint64_t i, float value)
+{
+	if (wide)
+		((float *)y)[i] = value;
+	else
+		store((T *)y, i, value);
+}
+
 /* KERNEL_VECTOR elements at once; i is a multiple of that, and operands begin at multiples of 64 bytes. */
 struct vector4 {
 	float v[KERNEL_VECTOR];
@@ -99,6 +113,19 @@ template <typename T> DEVICE void store4(T *y, uint64_t i, vector4 value)
 	for (uint32_t k = 0; k < KERNEL_VECTOR; k++)
 		from_float(value.v[k], &packed.v[k]);
 	*(packed4<T> *)(y + i) = packed;
+}
+
+template <typename T> DEVICE vector4 load4(const void *x, bool wide, uint64_t i)
+{
+	return wide ? load4((const float *)x, i) : load4((const T *)x, i);
+}
+
+template <typename T> DEVICE void store4(void *y, bool wide, uint64_t i, vector4 value)
+{
+	if (wide)
+		store4((float *)y, i, value);
+	else
+		store4((T *)y, i, value);
 }
 
 #endif
