@@ -64,7 +64,7 @@ struct tarn_plan_info {
 	uint64_t workspace_cap;              /* memory.workspace_cap, bytes; UINT64_MAX: unlimited */
 	/* Chosen by `auto` for this budget: the last bits of results may change with the choice. */
 	bool microbatches_chosen, workspace_chosen;
-	double overhead, plan_ms, pack_ms;   /* pack_ms: the part of plan_ms that packing took */
+	double overhead, plan_ms, pack_ms; /* pack_ms: the part of plan_ms that packing took */
 	/*
 	 * Proved by the plan, whose costs are estimates: within the budget no training step takes less time, and no
 	 * plan has a lower peak. gap: how much longer than the bound the step takes, as a part of the bound.
@@ -101,6 +101,8 @@ struct tarn_metrics {
 	struct tarn_loss part[TARN_MAX_LOSSES];
 	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
+	double loss_scale;                   /* after this step; NaN unless precision.compute is float16 */
+	uint64_t skipped_steps;              /* steps so far that changed nothing, since gradients overflowed */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
 	bool epoch_end;                      /* this step was the last of its epoch */
 	bool finished;                       /* train.epochs or train.max_steps is reached */
@@ -208,11 +210,11 @@ enum tarn_vector { TARN_VECTOR_INPUT, TARN_VECTOR_PRODUCT, TARN_VECTOR_DIAGONAL 
 #define TARN_MAX_NODES 4096
 
 struct tarn_curvature {
-	const char *task;        /* hvp.task */
-	const char *mode;        /* "reverse" or "forward": what hvp.mode auto chose */
-	uint64_t parameters;     /* length of a vector */
-	uint64_t labels;         /* the loss is the mean over so many */
-	uint64_t products;       /* with H, each a pass over the data */
+	const char *task;    /* hvp.task */
+	const char *mode;    /* "reverse" or "forward": what hvp.mode auto chose */
+	uint64_t parameters; /* length of a vector */
+	uint64_t labels;     /* the loss is the mean over so many */
+	uint64_t products;   /* with H, each a pass over the data */
 	double loss;
 	/* product: v the vector. Norms are Euclidean. */
 	double vector_norm, product_norm, curvature; /* curvature: v.Hv / v.v */
@@ -225,8 +227,8 @@ struct tarn_curvature {
 };
 
 /*
- * Does what hvp.task asks for. product takes the vector as it is, see below; for hessian only the first three fields are
- * filled: its columns are products with unit vectors. TARN_EINTERRUPTED by options.stop.
+ * Does what hvp.task asks for. product takes the vector as it is, see below; for hessian only the first three fields
+ * are filled: its columns are products with unit vectors. TARN_EINTERRUPTED by options.stop.
  */
 TARN_API enum tarn_status tarn_curvature_run(struct tarn_session *session, struct tarn_curvature *curvature);
 

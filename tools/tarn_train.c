@@ -142,6 +142,8 @@ static void print_progress(struct run *run, bool last_of_epoch)
 		printf(", ");
 		json_number("gradient_norm", m->gradient_norm);
 		printf(", ");
+		json_number("loss_scale", m->loss_scale);
+		printf(", \"skipped_steps\": %llu, ", (unsigned long long)m->skipped_steps);
 		json_number("images_per_s", rate);
 		printf("}\n");
 	} else {
