@@ -1,6 +1,7 @@
 /* session_run.c - steps and evaluations of a session; nothing here allocates. */
 #include "session.h"
 
+#include "autodiff/optimizer.h"
 #include "exec/rate.h"
 
 #include <math.h>
@@ -17,20 +18,41 @@ static double clock_ms(clockid_t clock)
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
+/* *value = the metric, or NaN when the network does not have it. */
+static enum tarn_status read_metric(struct tarn_session *session, const char *name, double *value)
+{
+	float metric = NAN; /* also on the null driver, which computes none */
+	enum tarn_status st = TARN_OK;
+	if (session_computes(session) && exec_find(&session->executor, name))
+		st = exec_read(&session->executor, name, &metric, sizeof metric);
+	*value = (double)metric;
+	return st;
+}
+
+static enum tarn_status read_skipped(struct tarn_session *session, uint64_t *steps)
+{
+	double skipped;
+	enum tarn_status st = read_metric(session, LOSS_SCALE_SKIPPED, &skipped);
+	*steps = skipped > 0 ? (uint64_t)skipped : 0;
+	return st;
+}
+
+/* Skipped steps do not count for the moments of Adam; the schedule of the rate goes on. */
 static enum tarn_status write_scalars(struct tarn_session *session, double *rate)
 {
 	const struct config *config = &session->config;
-	uint64_t step = session->position.step;
+	uint64_t step = session->position.step, skipped;
+	enum tarn_status st = read_skipped(session, &skipped);
 	*rate = rate_at(config, step, session->total_steps, session->batches);
 	bool adam = config->optimizer.type == OPTIMIZER_ADAM || config->optimizer.type == OPTIMIZER_ADAMW;
 	struct step_scalars scalars = {
 		.seed = config->train.seed,
 		.step = (uint32_t)step,
 		.learning_rate = (float)*rate,
-		.bias_correction1 = adam ? (float)rate_bias_correction(config->optimizer.beta1, step) : 1.0f,
-		.bias_correction2 = adam ? (float)rate_bias_correction(config->optimizer.beta2, step) : 1.0f
+		.bias_correction1 = adam ? (float)rate_bias_correction(config->optimizer.beta1, step - skipped) : 1.0f,
+		.bias_correction2 = adam ? (float)rate_bias_correction(config->optimizer.beta2, step - skipped) : 1.0f
 	};
-	return exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
+	return st ? st : exec_write(&session->executor, "scalars", &scalars, sizeof scalars);
 }
 
 /* Copies a batch into its slots and lets the loader go on. */
@@ -99,17 +121,6 @@ static enum tarn_status run_step(struct tarn_session *session, const struct batc
 				  : exec_run(&session->executor, index);
 }
 
-/* *value = the metric, or NaN when the network does not have it. */
-static enum tarn_status read_metric(struct tarn_session *session, const char *name, double *value)
-{
-	float metric = NAN; /* also on the null driver, which computes none */
-	enum tarn_status st = TARN_OK;
-	if (session_computes(session) && exec_find(&session->executor, name))
-		st = exec_read(&session->executor, name, &metric, sizeof metric);
-	*value = (double)metric;
-	return st;
-}
-
 /* The parts of the loss; `labels`: those of the last layer that count. */
 static enum tarn_status read_parts(struct tarn_session *session, uint64_t labels, struct tarn_metrics *metrics)
 {
@@ -135,6 +146,10 @@ static enum tarn_status read_metrics(struct tarn_session *session, uint64_t labe
 		st = read_metric(session, "metric/correct", &correct);
 	if (!st)
 		st = read_metric(session, "metric/gradient_norm", &metrics->gradient_norm);
+	if (!st)
+		st = read_metric(session, LOSS_SCALE_STATE, &metrics->loss_scale);
+	if (!st)
+		st = read_skipped(session, &metrics->skipped_steps);
 	if (!st)
 		metrics->accuracy = correct / (double)labels;
 	return st ? st : read_parts(session, labels, metrics);
@@ -245,8 +260,10 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	if (st)
 		return st;
 	metrics.samples = batch.samples;
-	uint64_t labels = count_labels(session, &session->train, &batch);
-	st = stage_batch(session, &session->train, session->train_feed, &batch);
+	uint64_t labels = count_labels(session, &session->train, &batch), skipped;
+	st = read_skipped(session, &skipped);
+	if (!st)
+		st = stage_batch(session, &session->train, session->train_feed, &batch);
 	if (!st)
 		st = write_scalars(session, &metrics.learning_rate);
 	if (!st)
@@ -261,7 +278,13 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 	metrics.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	session->metrics = metrics;
 	*out = metrics;
-	return judge(session, &metrics);
+	st = judge(session, &metrics);
+	if (!st && metrics.skipped_steps > skipped && metrics.loss_scale <= (double)LOSS_SCALE_LEAST)
+		st = tarn_fail(TARN_EDIVERGED,
+			       "step %llu: a gradient is not finite even with a loss scale of %g; lower "
+			       "optimizer.learning_rate (now %g) or use precision.compute: bfloat16",
+			       (unsigned long long)metrics.step, metrics.loss_scale, metrics.learning_rate);
+	return st;
 }
 
 /* Each sample has as many labels as any other, so that means over batches are weighted by samples. */

@@ -103,6 +103,8 @@ struct tarn_metrics {
 	struct tarn_loss part[TARN_MAX_LOSSES];
 	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
+	double loss_scale;                   /* after this step; NaN unless precision.compute is float16 */
+	uint64_t skipped_steps;              /* steps so far that changed nothing, since gradients overflowed */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
 	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next step. */
 	const char *nonfinite;

@@ -17,7 +17,7 @@ static const char *const networks[] = { training_residual, training_tied, traini
 					training_unet,     training_gpt,  training_lstm };
 #define NETWORKS (sizeof networks / sizeof *networks)
 
-static const char *const formats[] = { "precision.compute=bfloat16" };
+static const char *const formats[] = { "precision.compute=bfloat16", "precision.compute=float16" };
 #define FORMATS (sizeof formats / sizeof *formats)
 
 static struct training run_of(int i)

@@ -138,6 +138,8 @@ static enum tarn_status print_progress(struct run *run, bool last_of_epoch)
 		printf(", ");
 		json_number("gradient_norm", m->gradient_norm);
 		printf(", ");
+		json_number("loss_scale", m->loss_scale);
+		printf(", \"skipped_steps\": %llu, ", (unsigned long long)m->skipped_steps);
 		json_number("images_per_s", rate);
 		printf("}\n");
 	} else if (!run->quiet) {

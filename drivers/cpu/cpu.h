@@ -40,6 +40,7 @@
 
 struct cpu_resource;
 struct cpu_code_map;
+struct halves;
 
 struct operand {
 	uint64_t elements, rows, bytes;
@@ -96,6 +97,7 @@ struct kernel {
 	uint32_t stages;
 	struct dnn_stage stage[DNN_STAGES];
 	const struct cpu_code_map *code_map; /* of 8-bit state: of m, of v */
+	const struct halves *halves;         /* halves.c */
 	kernel_run *run;                     /* not NULL: uses body and stages in an order of its own */
 };
 
@@ -128,8 +130,8 @@ typedef enum tarn_status kernel_prepare(struct device *device, struct kernel *ke
 kernel_prepare matmul_prepare, conv_prepare, batch_norm_prepare, layer_norm_prepare, pointwise_prepare, dropout_prepare,
 	pool_prepare, loss_prepare, shape_ops_prepare, permute_prepare, reduce_prepare, update_prepare, softmax_prepare,
 	attention_prepare, embedding_prepare, recurrent_prepare, linear_loss_prepare, group_norm_prepare,
-	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare,
-	adafactor_prepare, adam_8bit_prepare;
+	resample_prepare, weight_prepare, image_loss_prepare, cast_prepare, function_prepare, adafactor_prepare,
+	adam_8bit_prepare;
 
 /* widen.c: a prepared kernel whose loop is for floats, made to work on operands of 16 bits. */
 #define WIDEN_OPERANDS 9u

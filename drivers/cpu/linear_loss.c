@@ -138,23 +138,6 @@ static void row_gradients(const struct bound_instr *instr, const struct label_ru
 	}
 }
 
-/* Numbers of 16 bits that a thread converts at once. */
-#define SHARE ((uint64_t)1 << 14)
-
-static void load_share(uint32_t dtype, const void *from, uint64_t at, float *to, uint64_t n, uint32_t threads)
-{
-#pragma omp parallel for schedule(static) num_threads(threads)
-	for (uint64_t i = 0; i < n; i += SHARE)
-		narrow_load(dtype, (const uint16_t *)from + at + i, to + i, n - i < SHARE ? n - i : SHARE);
-}
-
-static void store_share(uint32_t dtype, const float *from, void *to, uint64_t at, uint64_t n, uint32_t threads)
-{
-#pragma omp parallel for schedule(static) num_threads(threads)
-	for (uint64_t i = 0; i < n; i += SHARE)
-		narrow_store(dtype, from + i, (uint16_t *)to + at + i, n - i < SHARE ? n - i : SHARE);
-}
-
 /* What the products of a piece read as floats. */
 static void load_halves(const struct bound_instr *instr, uint64_t first, uint64_t rows, uint32_t threads)
 {
@@ -163,9 +146,9 @@ static void load_halves(const struct bound_instr *instr, uint64_t first, uint64_
 	if (x->dtype != DTYPE_F16)
 		return;
 	if (!first)
-		load_share(DTYPE_F16, instr->address[1], 0, place_at(instr, places.w), w->elements, threads);
-	load_share(DTYPE_F16, instr->address[0], first * x->channels, place_at(instr, places.x), rows * x->channels,
-		   threads);
+		narrow_load_threads(DTYPE_F16, instr->address[1], 0, place_at(instr, places.w), w->elements, threads);
+	narrow_load_threads(DTYPE_F16, instr->address[0], first * x->channels, place_at(instr, places.x),
+			    rows * x->channels, threads);
 }
 
 CPU_CLONES static void add_run(const float *x, uint64_t stride, uint32_t rows, uint32_t width, double *sum)
@@ -227,14 +210,14 @@ static enum tarn_status run_piece(struct cpu_state *state, const struct bound_in
 		return st;
 	row_gradients(instr, &rule, share, first, rows, state->threads);
 	if (x->dtype == DTYPE_BF16)
-		store_share(DTYPE_BF16, instr->workspace, place_at(instr, places.gradient), 0, rows * w->dim[0],
-			    state->threads);
+		narrow_store_threads(DTYPE_BF16, instr->workspace, place_at(instr, places.gradient), 0,
+				     rows * w->dim[0], state->threads);
 	st = run_product(state, instr, PRODUCT_DX, tail, first);
 	if (!st)
 		st = run_product(state, instr, PRODUCT_DW, tail, first);
 	if (x->dtype == DTYPE_F16)
-		store_share(DTYPE_F16, place_at(instr, places.dx), instr_output(instr, 0), first * x->channels,
-			    rows * x->channels, state->threads);
+		narrow_store_threads(DTYPE_F16, place_at(instr, places.dx), instr_output(instr, 0), first * x->channels,
+				     rows * x->channels, state->threads);
 	column_sums(instr, rows, state->threads);
 	return st;
 }
@@ -257,7 +240,7 @@ static enum tarn_status run_backward(struct cpu_state *state, const struct bound
 			return st;
 	}
 	if (operand_is_narrow(dw))
-		store_share(dw->dtype, dw_sum, instr_output(instr, 1), 0, w->elements, state->threads);
+		narrow_store_threads(dw->dtype, dw_sum, instr_output(instr, 1), 0, w->elements, state->threads);
 	float *dbias = instr_output(instr, 2);
 	for (uint32_t v = 0; v < w->dim[0]; v++)
 		dbias[v] = (float)sum[v];

@@ -47,6 +47,23 @@ void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n)
 		memcpy(to, from, n * sizeof *from);
 }
 
+/* Numbers that a thread converts at once. */
+#define SHARE ((uint64_t)1 << 14)
+
+void narrow_load_threads(uint32_t dtype, const void *from, uint64_t at, float *to, uint64_t n, uint32_t threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+	for (uint64_t i = 0; i < n; i += SHARE)
+		narrow_load(dtype, (const uint16_t *)from + at + i, to + i, n - i < SHARE ? n - i : SHARE);
+}
+
+void narrow_store_threads(uint32_t dtype, const float *from, void *to, uint64_t at, uint64_t n, uint32_t threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+	for (uint64_t i = 0; i < n; i += SHARE)
+		narrow_store(dtype, from + i, (uint16_t *)to + at + i, n - i < SHARE ? n - i : SHARE);
+}
+
 /* Floats that lie on the stack between two formats of 16 bits. */
 #define BLOCK 512u
 

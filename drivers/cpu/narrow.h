@@ -64,6 +64,10 @@ static inline uint16_t float_to_f16(float value)
 void narrow_load(uint32_t dtype, const void *from, float *to, uint64_t n);
 void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n);
 
+/* The same spread over threads; those of 16 bits begin at element `at`. */
+void narrow_load_threads(uint32_t dtype, const void *from, uint64_t at, float *to, uint64_t n, uint32_t threads);
+void narrow_store_threads(uint32_t dtype, const float *from, void *to, uint64_t at, uint64_t n, uint32_t threads);
+
 /* `n` numbers from element `at` on as floats: where they lie, or converted into `block`. */
 static inline const float *narrow_view(uint32_t dtype, const void *from, uint64_t at, uint64_t n, float *block)
 {

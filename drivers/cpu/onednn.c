@@ -257,7 +257,7 @@ enum tarn_status dnn_bind(struct device *device, struct bound_instr *instr)
 	return TARN_OK;
 }
 
-enum tarn_status dnn_launch(struct cpu_state *state, struct bound_instr *instr)
+enum tarn_status dnn_launch(struct cpu_state *state, const struct bound_instr *instr)
 {
 	for (uint32_t s = 0; s < instr->kernel->stages; s++) {
 		const struct dnn_stage *stage = &instr->kernel->stage[s];

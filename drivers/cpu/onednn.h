@@ -58,6 +58,6 @@ enum tarn_status dnn_add_reorder(struct device *device, struct kernel *kernel, c
 enum tarn_status dnn_own_description(struct device *device, dnnl_primitive_desc_t description);
 
 enum tarn_status dnn_bind(struct device *device, struct bound_instr *instr);
-enum tarn_status dnn_launch(struct cpu_state *state, struct bound_instr *instr);
+enum tarn_status dnn_launch(struct cpu_state *state, const struct bound_instr *instr);
 
 #endif

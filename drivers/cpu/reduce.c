@@ -1,4 +1,8 @@
-/* reduce.c - sums: over the rows of a matrix, of squares, and the scale that clips a gradient by its norm. */
+/*
+ * reduce.c - sums: over the rows of a matrix, of squares; and what is made from the norm of all gradients.
+ *
+ * Source of the loss scale: Micikevicius et al. 2018, arXiv:1710.03740, section 3.2.
+ */
 #include "cpu/columns.h"
 #include "cpu/lanes.h"
 
@@ -76,15 +80,53 @@ static void squares_finish(const struct bound_instr *instr)
 	*(float *)instr_output(instr, 0) = (float)total;
 }
 
-static void clip_finish(const struct bound_instr *instr)
+static double input_total(const struct bound_instr *instr, uint32_t first)
 {
 	double total = 0.0;
-	for (uint32_t i = 0; i < instr->kernel->inputs; i++)
+	for (uint32_t i = first; i < instr->kernel->inputs; i++)
 		total += (double)*(const float *)instr->address[i];
-	double norm = sqrt(total), scale = (double)instr->kernel->attr.alpha / (norm + 1e-6);
-	/* A norm that is not a number must not pass for a small one: the comparison is written so that NaN stays. */
-	*(float *)instr_output(instr, 0) = scale >= 1.0 ? 1.0f : (float)scale;
+	return total;
+}
+
+/* A norm that is not a number must not pass for a small one: the comparison is written so that NaN stays. */
+static double clip_scale(const struct kernel *kernel, double norm)
+{
+	double scale = (double)kernel->attr.alpha / (norm + 1e-6);
+	return scale >= 1.0 ? 1.0 : scale;
+}
+
+static void clip_finish(const struct bound_instr *instr)
+{
+	double norm = sqrt(input_total(instr, 0));
+	*(float *)instr_output(instr, 0) = isinf(norm) ? NAN : (float)clip_scale(instr->kernel, norm);
 	*(float *)instr_output(instr, 1) = (float)norm;
+}
+
+static void unscale_finish(const struct bound_instr *instr)
+{
+	const double scale = (double)*(const float *)instr->address[0], total = input_total(instr, 1);
+	const double norm = sqrt(total) / scale;
+	double clip = instr->kernel->attr.alpha > 0.0f ? clip_scale(instr->kernel, norm) : 1.0;
+	*(float *)instr_output(instr, 0) = isfinite(total) ? (float)(clip / scale) : 0.0f;
+	*(float *)instr_output(instr, 1) = (float)norm;
+}
+
+static void loss_scale_finish(const struct bound_instr *instr)
+{
+	float scale = *(const float *)instr->address[0], good = *(const float *)instr->address[1];
+	float skipped = *(const float *)instr->address[2];
+	if (*(const float *)instr->address[3] == 0.0f) {
+		scale *= 0.5f;
+		good = 0.0f;
+		skipped += 1.0f;
+	} else if (++good >= (float)instr->kernel->attr.samples) {
+		scale *= 2.0f;
+		good = 0.0f;
+	}
+	scale = scale < LOSS_SCALE_LEAST ? LOSS_SCALE_LEAST : scale;
+	*(float *)instr_output(instr, 0) = scale > LOSS_SCALE_MOST ? LOSS_SCALE_MOST : scale;
+	*(float *)instr_output(instr, 1) = good;
+	*(float *)instr_output(instr, 2) = skipped;
 }
 
 enum tarn_status reduce_prepare(struct device *device, struct kernel *kernel)
@@ -99,7 +141,9 @@ enum tarn_status reduce_prepare(struct device *device, struct kernel *kernel)
 		kernel->finish = squares_finish;
 		kernel->info.workspace_bytes = kernel->chunks * sizeof(double);
 	} else {
-		kernel->finish = clip_finish;
+		kernel->finish = kernel->kind == OP_CLIP_SCALE ? clip_finish
+				 : kernel->kind == OP_UNSCALE  ? unscale_finish
+							       : loss_scale_finish;
 	}
 	return TARN_OK;
 }

@@ -118,6 +118,24 @@ enum tarn_status optimizer_add_state(struct graph *graph, const struct config *c
 	return graph_add_persistent(graph, "metric/gradient_norm", ROLE_METRIC, DTYPE_F32, &one, 1, &metric);
 }
 
+enum tarn_status optimizer_add_loss_scale(struct graph *graph, const struct config *config, uint32_t *scale)
+{
+	static const char *const name[] = { LOSS_SCALE_STATE, LOSS_SCALE_GOOD, LOSS_SCALE_SKIPPED };
+	const uint32_t one = 1;
+	enum tarn_status st = TARN_OK;
+	*scale = TENSOR_NONE;
+	for (uint32_t i = 0; i < 3 && !st && config->precision.compute == NUMBER_FLOAT16; i++) {
+		uint32_t id;
+		st = graph_add_persistent(graph, name[i], ROLE_OPTIMIZER_STATE, DTYPE_F32, &one, 1, &id);
+		if (st)
+			return st;
+		graph->tensor[id].init = i ? INIT_ZERO : INIT_VALUE;
+		graph->tensor[id].init_bound = i ? 0.0f : (float)config->precision.loss_scale_initial;
+		*scale = i ? *scale : id;
+	}
+	return st;
+}
+
 /* A parameter and its gradient. */
 struct update {
 	uint32_t parameter, gradient;
@@ -162,29 +180,42 @@ static enum tarn_status add_mask(struct graph *graph, const struct config *confi
 }
 
 /* One sum of squares a gradient, and the barrier that needs them all. */
-static enum tarn_status add_clipping(struct graph *graph, const struct config *config, const struct update *update,
-				     uint32_t count, struct host_arena *arena, uint32_t *scale)
+static enum tarn_status add_scale(struct graph *graph, const struct config *config, const struct update *update,
+				  uint32_t count, struct host_arena *arena, uint32_t *scale)
 {
 	const struct op_attr attr = { .alpha = (float)config->optimizer.clip_norm };
-	uint32_t *squares = HOST_ARRAY(arena, count, uint32_t), clip[2];
-	if (!squares)
+	const uint32_t loss_scale = graph_find(graph, LOSS_SCALE_STATE), first = loss_scale != TENSOR_NONE;
+	uint32_t *input = HOST_ARRAY(arena, count + 1, uint32_t), result[2];
+	if (!input)
 		return TARN_ENOMEM;
+	input[0] = loss_scale;
 	for (uint32_t i = 0; i < count; i++) {
 		char *name =
 			host_arena_printf(graph->arena, "%s/gradient_squares", tensor_name(graph, update[i].parameter));
 		if (!name)
 			return TARN_ENOMEM;
 		enum tarn_status st = graph_add_op(graph, OP_SUM_SQUARES, PHASE_UPDATE, name, NULL, &update[i].gradient,
-						   1, &squares[i]);
+						   1, &input[first + i]);
 		if (st)
 			return st;
 	}
-	enum tarn_status st = graph_add_op(graph, OP_CLIP_SCALE, PHASE_UPDATE, "clip", &attr, squares, count, clip);
-	if (st)
+	enum tarn_status st = graph_add_op(graph, first ? OP_UNSCALE : OP_CLIP_SCALE, PHASE_UPDATE,
+					   first ? "unscale" : "clip", &attr, input, first + count, result);
+	*scale = result[0];
+	if (st || config->optimizer.clip_norm <= 0)
 		return st;
-	*scale = clip[0];
-	const uint32_t input[2] = { graph_find(graph, "metric/gradient_norm"), clip[1] };
-	return graph_add_op(graph, OP_RECORD, PHASE_UPDATE, "record/gradient_norm", NULL, input, 2, NULL);
+	const uint32_t record[2] = { graph_find(graph, "metric/gradient_norm"), result[1] };
+	return graph_add_op(graph, OP_RECORD, PHASE_UPDATE, "record/gradient_norm", NULL, record, 2, NULL);
+}
+
+static enum tarn_status adapt_loss_scale(struct graph *graph, const struct config *config, uint32_t scale)
+{
+	const struct op_attr attr = { .samples = config->precision.growth_interval };
+	const uint32_t input[4] = { graph_find(graph, LOSS_SCALE_STATE), graph_find(graph, LOSS_SCALE_GOOD),
+				    graph_find(graph, LOSS_SCALE_SKIPPED), scale };
+	if (input[0] == TENSOR_NONE)
+		return TARN_OK;
+	return graph_add_op(graph, OP_LOSS_SCALE, PHASE_UPDATE, "loss_scale", &attr, input, 4, NULL);
 }
 
 /* The numbers of the method that the op needs; the others stay zero, so that equal ops are equal. */
@@ -247,9 +278,12 @@ enum tarn_status optimizer_add_updates(struct graph *graph, const struct config 
 		return TARN_ENOMEM;
 	for (uint32_t i = 0; i < count && !st; i++)
 		st = add_mask(graph, config, &update[i]);
-	if (!st && config->optimizer.clip_norm > 0 && count)
-		st = add_clipping(graph, config, update, count, arena, &scale);
+	bool scaled = config->optimizer.clip_norm > 0 || graph_find(graph, LOSS_SCALE_STATE) != TENSOR_NONE;
+	if (!st && count && scaled)
+		st = add_scale(graph, config, update, count, arena, &scale);
 	for (uint32_t i = 0; i < count && !st; i++)
 		st = add_update(graph, config, &update[i], scale);
+	if (!st && scale != TENSOR_NONE)
+		st = adapt_loss_scale(graph, config, scale);
 	return st ? st : average_add_updates(graph, config);
 }

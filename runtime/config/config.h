@@ -78,7 +78,7 @@ enum optimizer_kind {
 	OPTIMIZER_ADAFACTOR
 };
 enum optimizer_state { STATE_FLOAT32, STATE_INT8 };
-enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16 };
+enum number_format { NUMBER_FLOAT32, NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 enum schedule_kind { RATE_CONSTANT, RATE_STEP, RATE_COSINE };
 
 enum microbatches { MICROBATCHES_GIVEN, MICROBATCHES_AUTO };
@@ -166,7 +166,9 @@ struct config {
 
 	struct {
 		uint32_t compute;   /* enum number_format: what activations and factors of products are stored in */
-		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
+		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or the same as compute */
+		double loss_scale_initial; /* with compute float16: the loss times this, at first */
+		uint32_t growth_interval;  /* steps without overflow until it doubles */
 	} precision;
 
 	struct {

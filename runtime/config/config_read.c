@@ -464,7 +464,7 @@ static enum tarn_status check_precision(const struct yaml_node *root, const stru
 {
 	const struct yaml_node *gradients = config_node(root, "precision.gradients");
 	if (config->precision.gradients != NUMBER_FLOAT32 && config->precision.compute != config->precision.gradients)
-		return yaml_fail_value(gradients, "needs precision.compute: bfloat16 too");
+		return yaml_fail_value(gradients, "needs the same precision.compute");
 	return TARN_OK;
 }
 

@@ -48,8 +48,8 @@ static const char *const laplace_covariances[] = { "diagonal", "full" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
 static const char *const hvp_vectors[] = { "rademacher", "normal" };
-static const char *const formats[] = { "float32", "bfloat16", "bf16" };
-static const uint32_t format_alias[] = { NUMBER_BFLOAT16 };
+static const char *const formats[] = { "float32", "bfloat16", "float16", "bf16", "fp16" };
+static const uint32_t format_alias[] = { NUMBER_BFLOAT16, NUMBER_FLOAT16 };
 static const char *const rates[] = { "constant", "step", "cosine" };
 
 _Static_assert(COUNT(strategies) == STRATEGIES + COUNT(strategy_alias), "a name for each strategy, then the aliases");
@@ -243,13 +243,19 @@ const struct config_key config_schema[] = {
 
 	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
 	  .example = "bfloat16",
-	  .help = "How activations, and the copies of weights that products read, are stored: float32 or bfloat16 (also: "
-		  "bf16), which halves the memory of a step. All arithmetic and every sum is float32, and so are statistics, "
+	  .help = "How activations, and the copies of weights that products read, are stored: float32, or bfloat16 (also: "
+		  "bf16) or float16 (fp16), which halve the memory of a step. All arithmetic and every sum is float32, and so are statistics, "
 		  "losses, biases, norms' scales and the weights that the optimizer changes." },
 	{ .path = "precision.gradients", CHOICE(precision.gradients, formats), ALIASES(format_alias),
 	  .default_text = "float32", .example = "float32",
-	  .help = "How the gradients of weights are stored until their update: float32, or bfloat16 with "
-		  "precision.compute: bfloat16." },
+	  .help = "How the gradients of weights are stored until their update: float32, or as precision.compute says." },
+	{ .path = "precision.loss_scale.initial", REAL(precision.loss_scale_initial, 0x1p-20, 0x1p40),
+	  .default_text = "65536", .example = "1024",
+	  .help = "With precision.compute: float16 the loss is multiplied by this at first, so that small gradients do not "
+		  "vanish. A step whose gradients overflow changes nothing and halves it." },
+	{ .path = "precision.loss_scale.growth_interval", WHOLE(precision.growth_interval, 1, 16777216.0, "steps"),
+	  .default_text = "2000", .example = "500",
+	  .help = "The loss scale doubles after so many steps in a row without overflow." },
 
 	{ .path = "optimizer.type", CHOICE(optimizer.type, optimizers), .default_text = "momentum", .example = "adam",
 	  .help = "sgd; momentum: sgd with momentum, one more buffer per parameter; adam (Kingma and Ba 2015) and adamw "

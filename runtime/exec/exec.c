@@ -254,7 +254,9 @@ static void fill_floats(const struct tensor *tensor, bool hash, uint64_t seed, u
 	uint64_t elements = tensor_elements(tensor);
 	if (tensor->init != INIT_UNIFORM) {
 		for (uint64_t i = 0; i < elements; i++)
-			value[i] = tensor->init == INIT_ONE ? 1.0f : 0.0f;
+			value[i] = tensor->init == INIT_VALUE ? tensor->init_bound
+				   : tensor->init == INIT_ONE ? 1.0f
+							      : 0.0f;
 	} else if (hash) {
 		for (uint64_t i = 0; i < elements; i++)
 			value[i] = hash_uniform(HASH_SEED_PARAMETER + number, i, tensor->init_bound);

@@ -153,8 +153,10 @@ static enum tarn_status look_at_metrics(struct nonfinite *nonfinite, const char 
 	static const struct {
 		const char *name, *what;
 	} watched[] = { { "metric/loss", "the loss" }, { "metric/gradient_norm", "the norm of the gradient" } };
+	/* With a loss scale the step itself passes over gradients that overflow. */
+	size_t count = exec_find(nonfinite->executor, "optimizer/loss_scale") ? 1 : 2;
 	*what = NULL;
-	for (size_t i = 0; i < sizeof watched / sizeof *watched && !*what; i++) {
+	for (size_t i = 0; i < count && !*what; i++) {
 		float value = 0;
 		if (!exec_find(nonfinite->executor, watched[i].name))
 			continue;

@@ -307,7 +307,7 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 static enum dtype dtype_of(uint32_t format)
 {
-	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : DTYPE_F32;
+	return format == NUMBER_BFLOAT16 ? DTYPE_BF16 : format == NUMBER_FLOAT16 ? DTYPE_F16 : DTYPE_F32;
 }
 
 /* The graph as the configuration stores it. */
@@ -363,30 +363,44 @@ static enum tarn_status build_objective(const struct config *config, const struc
 	return network_build(config, sample, batch, mode, scratch, graph, loss, &output);
 }
 
+/* Gradients of the loss, or of the loss times its scale. */
+static enum tarn_status differentiate(struct graph *graph, uint32_t loss, uint32_t scale, struct gradients *list,
+				      struct host_arena *scratch)
+{
+	return scale == TENSOR_NONE
+		       ? autodiff_gradients(graph, loss, list->parameter, list->count, scratch, list->gradient)
+		       : autodiff_products(graph, &loss, &scale, 1, list->parameter, list->count, scratch,
+					   list->gradient);
+}
+
 static enum tarn_status build_whole(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    struct host_arena *scratch, struct graph *graph, struct gradients *list)
 {
-	uint32_t loss;
+	uint32_t loss, scale;
 	enum tarn_status st = build_objective(config, sample, batch, BUILD_TRAINING, scratch, graph, &loss);
 	if (!st)
 		st = list_gradients(config, graph, scratch, list);
 	if (!st)
+		st = optimizer_add_loss_scale(graph, config, &scale);
+	if (!st)
 		st = optimizer_add_state(graph, config);
-	return st ? st : autodiff_gradients(graph, loss, list->parameter, list->count, scratch, list->gradient);
+	return st ? st : differentiate(graph, loss, scale, list, scratch);
 }
 
 static enum tarn_status build_part(const struct config *config, const struct sample_shape *sample, uint32_t samples,
 				   enum build_mode mode, struct host_arena *scratch, struct microbatch_part *part)
 {
 	struct gradients list = { 0 };
-	uint32_t loss;
+	uint32_t loss, scale;
 	enum tarn_status st = graph_init(&part->graph, scratch);
 	if (!st)
 		st = build_objective(config, sample, samples, mode, scratch, &part->graph, &loss);
 	if (!st && mode == BUILD_TRAINING)
 		st = list_gradients(config, &part->graph, scratch, &list);
 	if (!st && mode == BUILD_TRAINING)
-		st = autodiff_gradients(&part->graph, loss, list.parameter, list.count, scratch, list.gradient);
+		st = optimizer_add_loss_scale(&part->graph, config, &scale);
+	if (!st && mode == BUILD_TRAINING)
+		st = differentiate(&part->graph, loss, scale, &list, scratch);
 	part->samples = samples;
 	part->parameter = list.parameter;
 	part->gradient = list.gradient;

@@ -61,7 +61,7 @@ enum tensor_role {
 };
 
 /* INIT_AVERAGE: the values of the parameter whose name stands behind AVERAGE_PREFIX. */
-enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM, INIT_AVERAGE, INITS };
+enum tensor_init { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_UNIFORM, INIT_AVERAGE, INIT_VALUE, INITS };
 
 /* Of the name of a moving average of a parameter. */
 #define AVERAGE_PREFIX "average/"
@@ -78,7 +78,7 @@ struct tensor {
 	uint32_t dim[OP_MAX_RANK];
 	uint8_t dtype, role, rank, flags;
 	uint8_t init, reserved[3];
-	float init_bound; /* INIT_UNIFORM: values in [-bound, bound) */
+	float init_bound; /* INIT_UNIFORM: values in [-bound, bound); INIT_VALUE: the value */
 };
 
 enum op_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE };

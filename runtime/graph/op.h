@@ -30,7 +30,7 @@
  *   BATCH_GRAD_INPUT        dy, x, mean, var, gamma, beta,         dx                 epsilon, activation  dx <- dy, x
  *                             dgamma, dbeta
  *   RUNNING_UPDATE          running_mean, running_var, count,      versions of the    momentum, samples  effect
- *                             mean, var                              first three
+ *                             mean, var [, scale]                    first three
  *   LAYER_NORM              x (rows,C), gamma, beta                y, mean, rstd      epsilon            y <- x
  *   LAYER_NORM_GRAD         dy, x, mean, rstd, gamma               dx                 -                  dx <- dy, x
  *   LAYER_NORM_GRAD_PARAM   dy, x, mean, rstd                      dgamma, dbeta      -
@@ -56,6 +56,9 @@
  *   FILL                    -                                      y                  alpha, shape
  *   SUM_SQUARES             x                                      s (1)              -
  *   CLIP_SCALE              s0 .. sn                               scale (1), norm(1) alpha = largest norm
+ *   UNSCALE                 loss_scale (1), s0 .. sn               scale (1), norm(1) alpha = largest norm
+ *   LOSS_SCALE              loss_scale, good, skipped (1 each),    versions of the    samples = interval  effect
+ *                             scale (1)                              first three
  *   SGD                     w, g, scalars [, scale (1)]            version of w       weight_decay, rate_scale  effect
  *   MOMENTUM                w, v, g, scalars [, scale]             versions of w, v   + momentum, nesterov      effect
  *   ADAM                    w, m, v, g, scalars [, scale]          versions of w,m,v  + beta1, beta2, epsilon,  effect
@@ -95,7 +98,7 @@
  *   GRU_CELL                gates_x, gates_h (N,3H), h_prev (N,H)  h                  -
  *   GRU_CELL_GRAD           dh, gates_x, gates_h, h_prev           dgates_x,          -
  *                                                                    dgates_h, dh_prev
- *   EXPONENTIAL_AVERAGE     average, w                             version of average alpha = decay      effect
+ *   EXPONENTIAL_AVERAGE     average, w [, scale]                   version of average alpha = decay      effect
  *   WEIGHT_MASK             w (O,I,KH,KW)                          y                  mode
  *   GROUP_NORM              x (N,..,C), gamma, beta                y, mean, rstd      groups, epsilon    y <- x
  *                                                                    (N,G)
@@ -150,7 +153,13 @@
  *   - LABEL_SHARE: x * c / C with c counted (not ignored) labels in the part and C in the whole: what the mean over a part
  *     gives to the mean over the whole. 0 when c = 0 and C > 0, whatever x is; x itself when C = 0.
  *   - MEAN_SQUARED_ERROR: mean over all elements; gradient 2 (p - t) dloss / elements.
- *   - CLIP_SCALE: norm = sqrt(s0 + .. + sn); scale = min(1, alpha / (norm + 1e-6)). The s are stored as f32.
+ *   - CLIP_SCALE: norm = sqrt(s0 + .. + sn); scale = min(1, alpha / (norm + 1e-6)). The s are stored as f32. The scale of
+ *     an infinite norm is NaN.
+ *   - UNSCALE: for gradients of loss_scale times the loss. norm = sqrt(s0 + .. + sn) / loss_scale; scale = 1 / loss_scale,
+ *     times CLIP_SCALE's where alpha > 0; scale = 0 where the sum is not finite: some gradient has overflowed.
+ *   - Effects whose last input is a `scale` (op_skip_input) change nothing where it is 0: the step is skipped.
+ *   - LOSS_SCALE (Micikevicius et al. 2018): scale = 0: loss_scale halves, good = 0, skipped grows by 1. Else good grows by
+ *     1, and when it is `samples` loss_scale doubles and good = 0. From LOSS_SCALE_LEAST to LOSS_SCALE_MOST.
  *   - SGD:      g' = scale*g + weight_decay*w;  w -= rate*g'           (rate = scalars.learning_rate * rate_scale)
  *   - MOMENTUM: v = momentum*v + g';  w -= rate * (nesterov ? g' + momentum*v : v)
  *   - ADAM:     with decoupled (AdamW, Loshchilov, Hutter 2019) w *= 1 - rate*weight_decay and g' = scale*g, else g' as
@@ -306,6 +315,8 @@ enum op_kind {
 	OP_ADAFACTOR,
 	OP_ADAFACTOR_VECTOR,
 	OP_ADAM_8BIT,
+	OP_UNSCALE,
+	OP_LOSS_SCALE,
 	OP_KINDS
 };
 
@@ -386,10 +397,15 @@ struct op_row {
 
 #define OP_MAX_OUTPUTS 3
 
+#define LOSS_SCALE_LEAST 0x1p-20f
+#define LOSS_SCALE_MOST 0x1p40f
+
 const struct op_row *op_row(enum op_kind kind);
 const char *activation_name(enum activation activation);
 /* True when this input may be a version that another effect of the same step wrote: the op then comes after it. */
 bool op_reads_version(uint32_t kind, uint32_t input);
+/* The optional last input of an effect that skips the step when that number is 0; UINT32_MAX: it has none. */
+uint32_t op_skip_input(uint32_t kind, uint32_t inputs);
 /* True when the gradient of the activation is a function of its output y (else of its input x). */
 bool activation_grad_reads_output(enum activation activation);
 

@@ -29,7 +29,7 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_BATCH_APPLY] = { "batch_apply", 5, 5, 1, false, false, OWN, 1 },
 	[OP_BATCH_REDUCE] = { "batch_reduce", 6, 6, 2, false, false, OWN, 0 },
 	[OP_BATCH_GRAD_INPUT] = { "batch_grad_input", 8, 8, 1, false, false, OWN, 1 | 2 },
-	[OP_RUNNING_UPDATE] = { "running_update", 5, 5, 3, true, false, { 0, 1, 2 }, 0 },
+	[OP_RUNNING_UPDATE] = { "running_update", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
 	[OP_LAYER_NORM] = { "layer_norm", 3, 3, 3, false, false, OWN, 1 },
 	[OP_LAYER_NORM_GRAD] = { "layer_norm_grad", 5, 5, 1, false, false, OWN, 1 | 2 },
 	[OP_LAYER_NORM_GRAD_PARAM] = { "layer_norm_grad_param", 4, 4, 2, false, false, OWN, 0 },
@@ -76,7 +76,7 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_LSTM_CELL_GRAD] = { "lstm_cell_grad", 5, 5, 2, false, false, OWN, 4 },
 	[OP_GRU_CELL] = { "gru_cell", 3, 3, 1, false, false, OWN, 4 },
 	[OP_GRU_CELL_GRAD] = { "gru_cell_grad", 4, 4, 3, false, false, OWN, 2 },
-	[OP_EXPONENTIAL_AVERAGE] = { "exponential_average", 2, 2, 1, true, false, { 0, -1, -1 }, 0 },
+	[OP_EXPONENTIAL_AVERAGE] = { "exponential_average", 2, 3, 1, true, false, { 0, -1, -1 }, 0 },
 	[OP_WEIGHT_MASK] = { "weight_mask", 1, 1, 1, false, false, OWN, 0 },
 	[OP_GROUP_NORM] = { "group_norm", 3, 3, 3, false, false, OWN, 1 },
 	[OP_GROUP_NORM_GRAD] = { "group_norm_grad", 5, 5, 1, false, false, OWN, 1 | 2 },
@@ -102,6 +102,8 @@ static const struct op_row rows[OP_KINDS] = {
 	[OP_ADAFACTOR] = { "adafactor", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
 	[OP_ADAFACTOR_VECTOR] = { "adafactor_vector", 4, 5, 2, true, false, { 0, 1, -1 }, 0 },
 	[OP_ADAM_8BIT] = { "adam_8bit", 5, 6, 3, true, false, { 0, 1, 2 }, 0 },
+	[OP_UNSCALE] = { "unscale", 2, ANY, 2, false, false, OWN, 0 },
+	[OP_LOSS_SCALE] = { "loss_scale", 4, 4, 3, true, false, { 0, 1, 2 }, 0 },
 };
 
 const struct op_row *op_row(enum op_kind kind)
@@ -134,6 +136,24 @@ const char *activation_name(enum activation activation)
 bool op_reads_version(uint32_t kind, uint32_t input)
 {
 	return kind == OP_EXPONENTIAL_AVERAGE && input == 1;
+}
+
+uint32_t op_skip_input(uint32_t kind, uint32_t inputs)
+{
+	switch ((enum op_kind)kind) {
+	case OP_SGD:
+	case OP_MOMENTUM:
+	case OP_ADAM:
+	case OP_LION:
+	case OP_ADAFACTOR:
+	case OP_ADAFACTOR_VECTOR:
+	case OP_ADAM_8BIT:
+	case OP_RUNNING_UPDATE:
+	case OP_EXPONENTIAL_AVERAGE:
+		return inputs == rows[kind].max_inputs ? inputs - 1 : UINT32_MAX;
+	default:
+		return UINT32_MAX;
+	}
 }
 
 bool activation_grad_reads_output(enum activation activation)

@@ -14,6 +14,7 @@ struct pass {
 	bool *wide;      /* every reader wants float32 */
 	bool *narrow;    /* a parameter that is stored in 16 bits */
 	uint32_t *input; /* of the op in hand */
+	uint32_t scale;  /* what UNSCALE gives, in `from`; TENSOR_NONE */
 	struct host_arena *scratch;
 };
 
@@ -145,6 +146,14 @@ static uint32_t type_of_results(const struct pass *pass, uint32_t op)
 	return DTYPE_F32;
 }
 
+/* An effect outside of the optimizer that a skipped step must not have: it comes last and reads the scale. */
+static bool waits_for_scale(const struct pass *pass, uint32_t op)
+{
+	const uint32_t inputs = pass->from->op[op].inputs;
+	return pass->scale != TENSOR_NONE && op_skip_input(pass->from->op[op].kind, inputs) == UINT32_MAX &&
+	       op_skip_input(pass->from->op[op].kind, inputs + 1) != UINT32_MAX;
+}
+
 static enum tarn_status copy_op(struct pass *pass, uint32_t op)
 {
 	const struct op *from = &pass->from->op[op];
@@ -165,10 +174,13 @@ static enum tarn_status copy_op(struct pass *pass, uint32_t op)
 	/* Rows of 16 bits may begin where no view can. */
 	enum op_kind kind =
 		from->kind == OP_SLICE_VIEW && !st ? slice_kind(pass->to, pass->input[0], &attr) : from->kind;
+	const bool late = waits_for_scale(pass, op);
+	if (late)
+		pass->input[from->inputs] = pass->id[pass->scale];
 	if (!st)
-		st = graph_add_op(pass->to, kind, (enum op_phase)from->phase,
+		st = graph_add_op(pass->to, kind, late ? PHASE_UPDATE : (enum op_phase)from->phase,
 				  op_row(from->kind)->version_of[0] < 0 ? result : op_name(pass->from, op), &attr,
-				  pass->input, from->inputs, made);
+				  pass->input, from->inputs + late, made);
 	if (st)
 		return st;
 	for (uint32_t k = 0; k < from->outputs; k++)
@@ -192,17 +204,25 @@ enum tarn_status precision_apply(const struct graph *from, const struct precisio
 		.other = HOST_ARRAY(scratch, from->tensors, uint32_t),
 		.wide = HOST_ARRAY(scratch, from->tensors, bool),
 		.narrow = HOST_ARRAY(scratch, from->tensors, bool),
-		.input = HOST_ARRAY(scratch, most, uint32_t),
+		.input = HOST_ARRAY(scratch, most + 1, uint32_t),
+		.scale = TENSOR_NONE,
 		.scratch = scratch,
 	};
 	if (!pass.id || !pass.other || !pass.wide || !pass.narrow || !pass.input)
 		return TARN_ENOMEM;
 	memset(pass.other, 0xFF, from->tensors * sizeof *pass.other);
+	for (uint32_t op = 0; op < from->ops; op++)
+		if (from->op[op].kind == OP_UNSCALE)
+			pass.scale = op_outputs(from, op)[0];
 	ask_readers(&pass);
 	choose_narrow(&pass);
 	enum tarn_status st = copy_persistents(&pass);
 	for (uint32_t op = 0; op < from->ops && !st; op++)
-		st = copy_op(&pass, op);
+		if (!waits_for_scale(&pass, op))
+			st = copy_op(&pass, op);
+	for (uint32_t op = 0; op < from->ops && !st; op++)
+		if (waits_for_scale(&pass, op))
+			st = copy_op(&pass, op);
 	if (st)
 		return st;
 	to->batch = from->batch;

@@ -10,6 +10,9 @@
  * Products (`wide_outputs`) write float32 where every reader wants that: logits before a loss, and gradients of
  * weights before their update unless `gradients` says otherwise.
  *
+ * Where a loss scale is in the graph (UNSCALE), running statistics and averages come after it and are not changed by a
+ * step that it skips.
+ *
  * The pass is a function of the graph and the options alone, and runs before planning: results never depend on the
  * budget.
  */

@@ -217,6 +217,14 @@ enum tarn_status shape_need_scalars(const struct shape_call *call, uint32_t inde
 	return st ? st : shape_need_vectors(call, index, index + 1, (uint32_t)sizeof(struct step_scalars));
 }
 
+enum tarn_status shape_need_number(const struct shape_call *call, uint32_t index)
+{
+	if (call->inputs <= index)
+		return TARN_OK;
+	enum tarn_status st = shape_need_real(call, index, index + 1);
+	return st ? st : shape_need_vectors(call, index, index + 1, 1);
+}
+
 static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_INPUT] = shape_rule_input,
 	[OP_RECORD] = shape_rule_record,
@@ -257,6 +265,8 @@ static shape_rule_fn *const rules[OP_KINDS] = {
 	[OP_FILL] = shape_rule_fill,
 	[OP_SUM_SQUARES] = shape_rule_sum_squares,
 	[OP_CLIP_SCALE] = shape_rule_clip_scale,
+	[OP_UNSCALE] = shape_rule_unscale,
+	[OP_LOSS_SCALE] = shape_rule_loss_scale,
 	[OP_SGD] = shape_rule_update,
 	[OP_MOMENTUM] = shape_rule_update,
 	[OP_ADAM] = shape_rule_update,

@@ -145,8 +145,9 @@ enum tarn_status shape_rule_slice_view(const struct shape_call *call)
 	enum tarn_status st = shape_rule_slice(call);
 	if (st || slice_kind(call->graph, call->input[0], call->attr) == OP_SLICE_VIEW)
 		return st;
-	return shape_fail(call, "elements %" PRIu32 " on of axis %" PRIu32 " do not lie together from a multiple of %u "
-				"bytes on; a slice copies them",
+	return shape_fail(call,
+			  "elements %" PRIu32 " on of axis %" PRIu32 " do not lie together from a multiple of %u "
+			  "bytes on; a slice copies them",
 			  call->attr->begin, call->attr->axis, (unsigned)TARN_ALIGNMENT);
 }
 
@@ -257,17 +258,33 @@ enum tarn_status shape_rule_sum_squares(const struct shape_call *call)
 	return shape_need_real(call, 0, 1);
 }
 
-enum tarn_status shape_rule_clip_scale(const struct shape_call *call)
+/* Every input is one number, and every output. */
+static enum tarn_status numbers(const struct shape_call *call)
 {
 	enum tarn_status st = shape_need_real(call, 0, call->inputs);
-	if (st)
-		return st;
-	st = shape_need_vectors(call, 0, call->inputs, 1);
-	if (st)
-		return st;
-	shape_set_vector(&call->out[0], DTYPE_F32, 1);
-	shape_set_vector(&call->out[1], DTYPE_F32, 1);
-	return shape_need_positive(call, "alpha, the largest norm,", (double)call->attr->alpha);
+	for (uint32_t k = 0; k < call->row->outputs; k++)
+		shape_set_vector(&call->out[k], DTYPE_F32, 1);
+	return st ? st : shape_need_vectors(call, 0, call->inputs, 1);
+}
+
+enum tarn_status shape_rule_clip_scale(const struct shape_call *call)
+{
+	enum tarn_status st = numbers(call);
+	return st ? st : shape_need_positive(call, "alpha, the largest norm,", (double)call->attr->alpha);
+}
+
+enum tarn_status shape_rule_unscale(const struct shape_call *call)
+{
+	enum tarn_status st = numbers(call);
+	return st ? st : shape_need_range(call, "alpha, the largest norm,", (double)call->attr->alpha, 0, 1e30);
+}
+
+enum tarn_status shape_rule_loss_scale(const struct shape_call *call)
+{
+	enum tarn_status st = numbers(call);
+	if (!st && !call->attr->samples)
+		return shape_fail(call, "samples, the growth interval, is 0; it must be at least 1");
+	return st;
 }
 
 /* Momentum's and Adam's own numbers; zero where an optimizer has none. */
@@ -338,14 +355,9 @@ enum tarn_status shape_rule_update(const struct shape_call *call)
 	st = shape_need_scalars(call, scalars);
 	if (st)
 		return st;
-	if (call->inputs > scalars + 1) {
-		st = shape_need_real(call, scalars + 1, scalars + 2);
-		if (st)
-			return st;
-		st = shape_need_vectors(call, scalars + 1, scalars + 2, 1);
-		if (st)
-			return st;
-	}
+	st = shape_need_number(call, scalars + 1);
+	if (st)
+		return st;
 	for (uint32_t k = 0; k < call->row->outputs; k++)
 		shape_set_like(&call->out[k], shape_in(call, k));
 	return need_update_attributes(call);

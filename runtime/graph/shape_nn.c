@@ -343,7 +343,9 @@ enum tarn_status shape_rule_running_update(const struct shape_call *call)
 		if (st)
 			return st;
 	}
-	st = shape_need_range(call, "momentum", (double)call->attr->momentum, 0, 1);
+	st = shape_need_number(call, 5);
+	if (!st)
+		st = shape_need_range(call, "momentum", (double)call->attr->momentum, 0, 1);
 	if (st)
 		return st;
 	if (!call->attr->samples)

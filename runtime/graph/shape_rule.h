@@ -51,6 +51,8 @@ enum tarn_status shape_need_vectors(const struct shape_call *call, uint32_t firs
 enum tarn_status shape_need_same(const struct shape_call *call, uint32_t index, uint32_t other);
 enum tarn_status shape_need_rows(const struct shape_call *call, uint32_t index);
 enum tarn_status shape_need_scalars(const struct shape_call *call, uint32_t index);
+/* One f32, where there is such an input. */
+enum tarn_status shape_need_number(const struct shape_call *call, uint32_t index);
 enum tarn_status shape_need_range(const struct shape_call *call, const char *what, double value, double low,
 				  double high);
 enum tarn_status shape_need_positive(const struct shape_call *call, const char *what, double value);
@@ -64,7 +66,7 @@ enum tarn_status shape_need_label_attributes(const struct shape_call *call);
 shape_rule_fn shape_rule_input, shape_rule_record, shape_rule_activation, shape_rule_elementwise, shape_rule_dropout,
 	shape_rule_concat, shape_rule_slice, shape_rule_pad_axis, shape_rule_reshape, shape_rule_permute,
 	shape_rule_slice_view, shape_rule_fill, shape_rule_cast, shape_rule_stop_gradient, shape_rule_function,
-	shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_update;
+	shape_rule_sum_squares, shape_rule_clip_scale, shape_rule_unscale, shape_rule_loss_scale, shape_rule_update;
 /* shape_nn.c */
 shape_rule_fn shape_rule_matmul, shape_rule_conv2d, shape_rule_conv2d_grad_input, shape_rule_conv2d_grad_weight,
 	shape_rule_pool, shape_rule_pool_grad, shape_rule_max_pool_gather, shape_rule_label_weights,

@@ -421,6 +421,8 @@ enum tarn_status shape_rule_exponential_average(const struct shape_call *call)
 	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (!st)
 		st = shape_need_same(call, 1, 0);
+	if (!st)
+		st = shape_need_number(call, 2);
 	shape_set_like(&call->out[0], shape_in(call, 0));
 	return st ? st : shape_need_range(call, "alpha, the decay,", (double)call->attr->alpha, 0, 1);
 }

@@ -211,7 +211,7 @@ static void json_op(const struct graph *graph, uint32_t id, FILE *out)
 
 static void json_persistent(const struct graph *graph, uint32_t t, FILE *out)
 {
-	static const char *const inits[INITS] = { "none", "zero", "one", "uniform", "average" };
+	static const char *const inits[INITS] = { "none", "zero", "one", "uniform", "average", "value" };
 	const struct tensor *tensor = &graph->tensor[t];
 	fprintf(out, "{\"name\": \"%s\", \"role\": \"%s\", \"dtype\": \"%s\", \"initial\": \"%s\", \"trained\": %s",
 		tensor_name(graph, t), role_name(tensor->role), dtype_name(tensor->dtype), inits[tensor->init],

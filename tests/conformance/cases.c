@@ -460,17 +460,10 @@ bool conformance_narrow(const struct conformance_case *test, enum dtype dtype, e
 	return changed;
 }
 
-const char *conformance_narrow_excluded(const char *driver, enum op_kind kind, enum dtype dtype)
+const char *conformance_narrow_excluded(const char *driver)
 {
-	static const enum op_kind of_library[] = {
-		OP_MATMUL,     OP_BATCH_MATMUL,   OP_CONV2D, OP_CONV2D_GRAD_INPUT, OP_CONV2D_GRAD_WEIGHT,
-		OP_ACTIVATION, OP_ACTIVATION_GRAD
-	};
 	if (!strcmp(driver, "cuda") || !strcmp(driver, "kernels"))
 		return "test_cuda_kernels and test_cuda_driver judge these, with other tolerances";
-	for (size_t i = 0; i < sizeof of_library / sizeof *of_library && dtype == DTYPE_F16; i++)
-		if (kind == of_library[i] && !strcmp(driver, "cpu"))
-			return "oneDNN 2.6 has no float16 on processors";
 	return NULL;
 }
 

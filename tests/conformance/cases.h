@@ -22,8 +22,8 @@ extern const struct conformance_case conformance_cases[];
 extern const int conformance_case_count;
 
 /*
- * The case with numbers of 16 bits wherever graph/storage.h lets the op store them, and with results that may have either
- * type in `result`. False when the op knows float32 alone, or the case is not of float32.
+ * The case with numbers of 16 bits wherever graph/storage.h lets the op store them, and with results that may have
+ * either type in `result`. False when the op knows float32 alone, or the case is not of float32.
  */
 bool conformance_narrow(const struct conformance_case *test, enum dtype dtype, enum dtype result,
 			struct conformance_case *narrow);
@@ -35,6 +35,6 @@ struct exclusion {
 /* The reason, or NULL when the driver must do it. */
 const char *conformance_excluded(const char *driver, const char *name);
 /* The same for the narrow form of a case. */
-const char *conformance_narrow_excluded(const char *driver, enum op_kind kind, enum dtype dtype);
+const char *conformance_narrow_excluded(const char *driver);
 
 #endif
