@@ -259,7 +259,7 @@ object = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
 objects-cpu := $(call object,$(filter drivers/cpu/%,$(src-y)))
 objects-lib := $(call object,$(filter-out drivers/cpu/%,$(src-y)))
 objects-tool := $(call object,$(src-tool) $(src-bench))
-objects-test := $(call object,$(src-test) $(src-support) $(src-faults))
+objects-test := $(call object,$(src-test) $(src-support) $(src-faults) $(src-fuzz) tests/fuzz/replay.c)
 objects-cudasim := $(call object,$(src-cudasim))
 objects := $(objects-lib) $(objects-cpu)
 
@@ -350,8 +350,14 @@ fault-library := $(BUILD)/tests/fault_inject.so
 $(fault-library): $(call object,$(src-faults)) $(BUILD)/stamps/link
 	$(call say,LD,$@)mkdir -p $(@D); $(link) -shared -o $@ $(filter %.o,$^) -ldl
 
+# Fuzz targets with a main of their own, for a short run over their seeds without clang.
+replay-programs := $(if $(CONFIG_YAML),$(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/replay_%,$(src-fuzz)))
+$(replay-programs): $(BUILD)/tests/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/replay.o \
+		$(support) $(internal) $(BUILD)/stamps/link
+	$(call say,LD,$@)mkdir -p $(@D); $(link) -o $@ $(filter %.o %.a,$^) $(test-libs) $(lib-y)
+
 .PHONY: tests cudasim engines run-check run-check-slow run-check-gpu run-golden run-train
-tests: $(test-programs) $(cudasim) $(record-engines) $(fault-library)
+tests: $(test-programs) $(cudasim) $(record-engines) $(fault-library) $(replay-programs)
 cudasim: $(cudasim)
 fixtures := tests/cudasim/fixtures
 engines: $(record-engines)
