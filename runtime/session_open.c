@@ -320,7 +320,8 @@ static enum tarn_status confine_files(struct tarn_session *session, const struct
 	}
 	if (!in_run)
 		return TARN_ENOMEM;
-	const char *const writable[] = { session->snapshot_path, in_run }; /* the folder of a run keeps a copy of: */
+	const char *const writable[] = { session->snapshot_path, in_run };
+	/* The folder of a run keeps a copy of its configuration, made later. */
 	const char *const readable[] = { options->resume_path, *run ? options->config_path : NULL };
 	enum tarn_status st = *run ? folder_prepare(in_run) : TARN_OK;
 	if (!st)

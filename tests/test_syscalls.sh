@@ -49,6 +49,12 @@ locked_goes_on() {
 		"train.snapshot=$directory/to/b" train.snapshot_every=1 --lockdown >"$directory/locked"
 	[ "$(hash "$directory/locked")" = "$(hash "$directory/free")" ]
 	[ -s "$directory/to/b" ] && [ -s "$directory/to/b.previous" ]
+	# And the folder of a run, made and filled.
+	"$tarn" train "$directory/net.yaml" --json train.max_steps=40 --resume "$directory/from/a" train.snapshot= \
+		"train.run=$directory/new/run" train.log=tensorboard --lockdown >"$directory/locked"
+	[ "$(hash "$directory/locked")" = "$(hash "$directory/free")" ]
+	[ -s "$directory/new/run/result.json" ] && [ -s "$directory/new/run/snapshot.safetensors" ]
+	cmp "$directory/new/run/config.yaml" "$directory/net.yaml"
 }
 
 if [ -n "$SAN" ]; then
