@@ -12,6 +12,7 @@
 #include "device_file.h"
 #endif
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,6 +307,30 @@ static enum tarn_status place_snapshot(struct tarn_session *session)
 	return session->snapshot_path ? TARN_OK : TARN_ENOMEM;
 }
 
+/* All data were read, and the threads that will compute are not there yet. */
+static enum tarn_status confine_files(struct tarn_session *session, const struct tarn_options *options)
+{
+	const char *run = session->config.train.run;
+	const char *in_run = *run ? host_arena_printf(&session->arena, "%s/lock", run) : "";
+	bool confined, own_memory = session->device.ops->overhead != NULL;
+	if (own_memory) { /* its libraries open files and devices until the last kernel is loaded */
+		fprintf(stderr, "warning: lockdown: files are not confined on the %s driver\n",
+			session->device.ops->name);
+		return TARN_OK;
+	}
+	if (!in_run)
+		return TARN_ENOMEM;
+	const char *const writable[] = { session->snapshot_path, in_run };
+	/* The folder of a run keeps a copy of its configuration, made later. */
+	const char *const readable[] = { options->resume_path, *run ? options->config_path : NULL };
+	enum tarn_status st = *run ? folder_prepare(in_run) : TARN_OK;
+	if (!st)
+		st = lockdown_files(writable, 2, readable, 2, &confined);
+	if (!st && !confined)
+		fprintf(stderr, "warning: lockdown: this kernel has no Landlock, so files are not confined\n");
+	return st;
+}
+
 static enum tarn_status start_run(struct tarn_session *session, const struct tarn_options *options)
 {
 	const struct config *config = &session->config;
@@ -325,6 +350,10 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		exec_open(&session->executor, &session->plan, &session->device, options->arena, poison, arena);
 	if (!st)
 		st = open_data(session);
+	if (!st && session->snapshot_path[0])
+		st = prepare_snapshot(session->snapshot_path);
+	if (!st && options->lockdown)
+		st = confine_files(session, options);
 	if (!st)
 		st = exec_rehearse(&session->executor, config->graph, arena, &session->unrecorded);
 	if (!st)
@@ -332,8 +361,6 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 				     arena);
 	if (!st && session_computes(session))
 		st = nonfinite_open(&session->executor, config->train.on_nonfinite, arena, &session->nonfinite);
-	if (!st && session->snapshot_path[0])
-		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);
 	if (!st && session_asks(config))
@@ -352,7 +379,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (st)
 		return st;
 	lockdown_prepare_heap(HEAP_RESERVE_BYTES);
-	return options->lockdown ? lockdown_enter() : TARN_OK;
+	bool device_calls = session->device.ops->overhead != NULL;
+	return options->lockdown ? lockdown_enter(device_calls) : TARN_OK;
 }
 
 enum tarn_status tarn_open(const struct tarn_options *options, struct tarn_session **out)

@@ -42,7 +42,7 @@ struct tarn_options {
 	bool weights_only;        /* resume_path is there to be evaluated: seed, batch and data may be others */
 	void *arena;              /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;     /* its size */
-	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
+	bool lockdown;            /* after boot no mapping, program, socket, foreign file: exec/lockdown.h (Linux) */
 	const volatile int *stop; /* becomes nonzero (in a signal handler) to end tarn_evaluate early; NULL: never */
 	bool poison;             /* fill every range of the arena with NaN as soon as it is dead: slow, for debugging */
 	const char *device_path; /* with plan_only: plan for the device that this file describes (device_file.h) */
@@ -106,9 +106,9 @@ struct tarn_metrics {
 	double loss_scale;                   /* after this step; NaN unless precision.compute is float16 */
 	uint64_t skipped_steps;              /* steps so far that changed nothing, since gradients overflowed */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
-	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next step. */
+	/* Not NULL: the loss or gradient of this step is not finite; says what and where, until the next step. */
 	const char *nonfinite;
-	bool skipped;                        /* train.on_nonfinite: skip undid the step; its numbers are those it had */
+	bool skipped;                        /* train.on_nonfinite: skip undid it; its numbers are those it had */
 	bool epoch_end;                      /* this step was the last of its epoch */
 	bool finished;                       /* train.epochs or train.max_steps is reached */
 };

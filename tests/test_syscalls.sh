@@ -31,12 +31,30 @@ maps_nothing() {
 	! grep -E '(mmap|munmap|mremap|brk)\(' "$directory/during"
 }
 
+hash() { sed -n 's/.*"weights_hash": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 locked() {
 	"$tarn" train "$directory/net.yaml" --json "memory.budget=$min_budget" --lockdown >"$directory/locked"
 	grep -q '"steps": 1000' "$directory/locked"
-	hash() { sed -n 's/.*"weights_hash": "\([0-9a-f]*\)".*/\1/p' "$1"; }
 	[ -n "$(hash "$directory/locked")" ]
 	[ "$(hash "$directory/locked")" = "$(hash "$directory/out")" ]
+}
+
+# Snapshots, evaluations and going on from another folder are all that a locked run does.
+locked_goes_on() {
+	mkdir -p "$directory/from" "$directory/to"
+	"$tarn" train "$directory/net.yaml" train.max_steps=12 train.log_every=0 "train.snapshot=$directory/from/a" >/dev/null
+	"$tarn" train "$directory/net.yaml" --json train.max_steps=40 --resume "$directory/from/a" train.log_every=0 \
+		"train.snapshot=" >"$directory/free"
+	"$tarn" train "$directory/net.yaml" --json train.max_steps=40 --resume "$directory/from/a" train.log_every=0 \
+		"train.snapshot=$directory/to/b" train.snapshot_every=1 --lockdown >"$directory/locked"
+	[ "$(hash "$directory/locked")" = "$(hash "$directory/free")" ]
+	[ -s "$directory/to/b" ] && [ -s "$directory/to/b.previous" ]
+	# And the folder of a run, made and filled.
+	"$tarn" train "$directory/net.yaml" --json train.max_steps=40 --resume "$directory/from/a" train.snapshot= \
+		"train.run=$directory/new/run" train.log=tensorboard --lockdown >"$directory/locked"
+	[ "$(hash "$directory/locked")" = "$(hash "$directory/free")" ]
+	[ -s "$directory/new/run/result.json" ] && [ -s "$directory/new/run/snapshot.safetensors" ]
+	cmp "$directory/new/run/config.yaml" "$directory/net.yaml"
 }
 
 if [ -n "$SAN" ]; then
@@ -46,5 +64,6 @@ elif ! command -v strace >/dev/null || ! strace -o /dev/null true 2>/dev/null; t
 else
 	expect "a run of 1,000 steps maps nothing after boot" maps_nothing
 	expect "--lockdown runs to the end with the same weights" locked
+	expect "--lockdown goes on from a snapshot and writes others" locked_goes_on
 fi
 finish

@@ -95,7 +95,9 @@ static const struct {
 	  "train.run=FOLDER keeps plan, metrics and result of the run for `tarn report`.\n"
 	  "  --max-steps N      the same as train.max_steps=N\n"
 	  "  --resume SNAPSHOT  goes on from there, to the bit\n"
-	  "  --lockdown         after boot the process may map no more memory (Linux seccomp)\n"
+	  "  --lockdown         after boot the process may map no more memory, run no program, open no socket (Linux "
+	  "seccomp)\n"
+	  "                     and no file but in the folders of the snapshots (Landlock)\n"
 	  "  --quiet            shows the result alone\n"
 	  "  --verbose          before the first step the whole table of layers, and why the plan is as it is\n"
 	  "  --json             a line of JSON each train.log_every steps (means since the line before), then one "
@@ -279,7 +281,8 @@ static int command_info(int argc, char **argv)
 	printf("tarn %s, %ld processor cores\n\nbuild\n", TARN_VERSION, sysconf(_SC_NPROCESSORS_ONLN));
 	print_feature("planner", planner, planner ? "plans networks" : "runs plan files only");
 	print_feature("yaml", yaml, yaml ? "reads configurations" : "no configurations: give it plan files");
-	print_feature("lockdown", lockdown, "--lockdown forbids new memory mappings after boot (Linux seccomp)");
+	print_feature("lockdown", lockdown,
+		      "--lockdown forbids mappings, programs, sockets and files after boot (seccomp, Landlock)");
 	print_feature("checks", checks, "debug checks: dead arena ranges are filled with NaN");
 	printf("\ndrivers\n");
 	for (uint32_t i = 0; i < driver_table_count; i++) {

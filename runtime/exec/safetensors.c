@@ -356,7 +356,7 @@ static enum tarn_status take_metadata(struct json *json, struct safetensors *out
 
 static enum tarn_status take_entry(struct json *json, struct safetensors *out, struct growing *growing)
 {
-	const char *name;
+	const char *name = "";
 	enum tarn_status st = take_text(json, &name);
 	if (!st)
 		st = expect(json, ':');

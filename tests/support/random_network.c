@@ -2,6 +2,7 @@
 #include "support/random_network.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ struct text {
 	char *buffer;
 	size_t size, used;
 	struct testing_random random;
-	uint32_t layers;
+	uint32_t batch, layers;
 	uint32_t channels[64]; /* of each layer so far; the maps all have one size until the head */
 };
 
@@ -80,7 +81,27 @@ static void put_layer(struct text *text)
 	note(text, channels);
 }
 
-const char *random_network(uint64_t seed, char *buffer, size_t size)
+/* What a run can ask for beside its layers, drawn apart from them: the same seed has the same layers either way. */
+static void put_settings(struct text *text)
+{
+	static const char *const optimizers[] = {
+		"sgd", "momentum", "adam", "lion", "adafactor", "adamw, state: int8", "momentum, nesterov: true"
+	};
+	bool bfloat16 = pick(text, 0, 1);
+	put(text, "optimizer: {type: %s, learning_rate: 0.01%s%s}\n", optimizers[pick(text, 0, 6)],
+	    pick(text, 0, 2) ? "" : ", clip_norm: 1",
+	    pick(text, 0, 1) ? ""
+			     : ", groups: [{match: \"*/bias\", weight_decay: 0}, {match: l0/*, learning_rate: 0.02}]");
+	if (bfloat16)
+		put(text, "precision: {compute: bfloat16%s}\n", pick(text, 0, 1) ? ", gradients: bfloat16" : "");
+	if (!pick(text, 0, 3))
+		put(text, "memory: {offload: true, offload_bandwidth: 1000000000000}\n");
+	put(text, "train: {seed: %u, epochs: 100, threads: 1, accumulate: %u, microbatch_norm: allow%s}\n",
+	    pick(text, 0, 1000), pick(text, 1, text->batch < 3 ? text->batch : 3),
+	    pick(text, 0, 1) ? ", ema: 0.9" : "");
+}
+
+static const char *write_network(uint64_t seed, bool settings, char *buffer, size_t size)
 {
 	static const char *const optimizers[] = { "sgd", "momentum", "adam", "adamw" };
 	struct text text = { .buffer = buffer, .size = size, .random = { seed } };
@@ -96,8 +117,24 @@ const char *random_network(uint64_t seed, char *buffer, size_t size)
 		put_layer(&text);
 	put(&text, "- %s\n", pick(&text, 0, 1) ? "global_pool" : "flatten");
 	put(&text, "- dense: %u\n", classes);
+	text.batch = batch;
+	if (settings) {
+		text.random.state = seed ^ UINT64_C(0x5851F42D4C957F2D);
+		put_settings(&text);
+		return buffer;
+	}
 	put(&text, "optimizer: {type: %s, learning_rate: 0.01%s}\n", optimizers[pick(&text, 0, 3)],
 	    pick(&text, 0, 2) ? "" : ", clip_norm: 1");
 	put(&text, "train: {seed: %u, epochs: 100, threads: 1}\n", pick(&text, 0, 1000));
 	return buffer;
+}
+
+const char *random_network(uint64_t seed, char *buffer, size_t size)
+{
+	return write_network(seed, false, buffer, size);
+}
+
+const char *random_run(uint64_t seed, char *buffer, size_t size)
+{
+	return write_network(seed, true, buffer, size);
 }

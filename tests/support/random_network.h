@@ -12,4 +12,10 @@
  */
 const char *random_network(uint64_t seed, char *buffer, size_t size);
 
+/*
+ * The same layers with random settings of a run: any optimizer and state, groups of parameters, clipping, bfloat16,
+ * parts of a batch, moving averages, offload.
+ */
+const char *random_run(uint64_t seed, char *buffer, size_t size);
+
 #endif
