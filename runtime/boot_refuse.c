@@ -35,6 +35,8 @@ static void describe_least(struct plan *plan, uint32_t index, struct boot_questi
 /* Would more parts of a batch be another way, with the same mathematics? */
 static bool can_be_parted(const struct config *config, const struct graph *graph)
 {
+	if (config->objective.type != OBJECTIVE_LOSS) /* their totals are sums of more than losses */
+		return false;
 	for (uint32_t op = 0; op < graph->ops && config->train.microbatch_norm == MICROBATCH_NORM_REFUSE; op++)
 		if (graph->op[op].kind == OP_BATCH_STATS)
 			return false;

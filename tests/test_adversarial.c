@@ -146,6 +146,8 @@ START_TEST(what_cannot_be_is_refused)
 	ck_assert_fails(open_with(copy, "train.seed=1"), TARN_EINVAL, "the target would move too");
 	ck_assert_fails(open_with(tokens, "train.seed=1"), TARN_EINVAL, "tokens, which cannot be moved");
 	ck_assert_fails(open_with(objectives[0], "train.accumulate=2"), TARN_EUNSUPPORTED, "accumulate: 1");
+	ck_assert_fails(open_with(objectives[0], "memory.budget=8KiB"), TARN_EBUDGET,
+			"a data.batch below 16 needs less");
 }
 END_TEST
 

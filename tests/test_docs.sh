@@ -33,6 +33,16 @@ example_program() {
 	grep -q 'test accuracy' "$directory/example.out"
 }
 
+# A second-order optimizer on the public interface: its last loss is far below what it began with.
+hessian_free_program() {
+	export PKG_CONFIG_PATH=$directory/usr/lib/pkgconfig
+	# shellcheck disable=SC2046
+	$CC -std=c11 -Wall -Wextra -Werror docs/hessian_free.c $(pkg-config --cflags --libs tarn) -lm -o "$directory/free"
+	LD_LIBRARY_PATH=$directory/usr/lib "$directory/free" | tee "$directory/free.out"
+	awk '/weights, loss/ { first = $4 } /^iteration/ { last = $4 + 0 } END { exit !(last > 0 && last < first / 1000) }' \
+		"$directory/free.out"
+}
+
 links() {
 	local file link missing=0
 	for file in README.md docs/*.md; do
@@ -46,9 +56,10 @@ links() {
 expect "docs/config.md is what the schema says (make docs)" reference_is_current
 expect "the README's network plans" readme_network
 if [ -n "$SAN" ]; then
-	skip "the example program" "a sanitized library needs the sanitizer's own link flags"
+	skip "the example programs" "a sanitized library needs the sanitizer's own link flags"
 else
 	expect "the example program trains" example_program
+	expect "the Hessian-free optimizer minimises" hessian_free_program
 fi
 expect "links lead somewhere" links
 finish
