@@ -152,25 +152,31 @@ START_TEST(nothing_but_the_seed_changes_the_weights)
 }
 END_TEST
 
-/* Activations of 16 bits: near the loss in float32, and the same weights whatever is recomputed, in any order. */
+/*
+ * Activations of 16 bits: near the loss of the cpu driver in the same format, which for some of these tiny networks is
+ * far from the one in float32, and the same weights whatever is recomputed, in any order.
+ */
 START_TEST(sixteen_bits_train_alike)
 {
 	if (!cudasim_is_there())
 		TESTING_SKIP("the simulated libraries are not built: this build has no CUDA driver");
 	const char *name = families[_i].name, *format = "precision.compute=bfloat16";
 	struct training training = { .text = families[_i].text, .steps = 1 };
-	struct training_result wide, narrow;
+	struct training_result wide, narrow, cpu;
 	struct cudasim sim;
-	cudasim_load(&sim, CUDASIM_CUDNN);
-	ck_assert_ok(training_run(&training, &wide));
 	training.override[0] = format;
+	ck_assert(!unsetenv("TARN_TEST_DRIVER"));
+	ck_assert_ok(training_run(&training, &cpu));
+	cudasim_load(&sim, CUDASIM_CUDNN);
 	ck_assert_ok(training_run(&training, &narrow));
-	ck_assert_msg(fabs(narrow.first_loss - wide.first_loss) <= 0x1p-6 * fabs(wide.first_loss),
-		      "%s: first loss %.9g, in float32 %.9g", name, narrow.first_loss, wide.first_loss);
-	ck_assert_uint_ne(narrow.hash, wide.hash);
+	ck_assert_msg(fabs(narrow.first_loss - cpu.first_loss) <= 0x1p-6 * fabs(cpu.first_loss),
+		      "%s: first loss %.9g, cpu %.9g", name, narrow.first_loss, cpu.first_loss);
 	shuffle(&sim, 1);
 	training.override[1] = "memory.recompute=min";
 	expect_hash(&training, narrow.hash, name, format, 1);
+	training.override[0] = training.override[1] = NULL;
+	ck_assert_ok(training_run(&training, &wide));
+	ck_assert_uint_ne(narrow.hash, wide.hash);
 	cudasim_check(&sim, name);
 }
 END_TEST
