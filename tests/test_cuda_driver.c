@@ -399,15 +399,30 @@ static uint64_t stride(uint64_t usual)
 	return slow && *slow ? 1 : usual;
 }
 
+#define DENSE                                                                      \
+	"data: {type: synthetic, shape: [72], classes: 3, batch: 4, samples: 8}\n" \
+	"layers: [dense: {name: a, features: 64}, relu, dense: {name: b, features: 3}]\n"
+static const char packed[] = DENSE "optimizer: {type: adamw, state: int8, learning_rate: 1e-3, clip_norm: 1.0}\n"
+				   "precision: {compute: bfloat16}\n"
+				   "train: {seed: 3, epochs: 2, accumulate: 2, ema: 0.9}\n";
+static const char factored[] = DENSE "optimizer: {type: adafactor, learning_rate: 0.05, clip_norm: 1.0}\n"
+				     "train: {seed: 3, epochs: 2}\n";
+
 START_TEST(every_call_may_fail_once)
 {
 	SKIP_WITHOUT_SIMULATOR;
-	/* Own kernels; cuDNN; attention, batched products and a loss in pieces, which are several calls of an op. */
+	/* Own kernels; cuDNN; attention, batched products and a loss in pieces, which are several calls of an op;
+	 * moments of 8 bits, parts, averages and a second module; the kernels of Adafactor. NVML is asked in builds
+	 * with slow checks. */
 	static const struct {
 		const char *text;
 		unsigned libraries;
 		uint64_t stride;
-	} runs[] = { { small, 0, 17 }, { small, CUDASIM_CUDNN, 17 }, { gpt, 0, 101 } };
+	} runs[] = { { small, 0, 17 },
+		     { small, CUDASIM_CUDNN, 17 },
+		     { gpt, 0, 101 },
+		     { packed, CUDASIM_NVML, 61 },
+		     { factored, CUDASIM_NVML, 61 } };
 	fail_each_call(runs[_i].text, runs[_i].libraries, 1, stride(runs[_i].stride), OUT_OF_MEMORY);
 	fail_each_call(runs[_i].text, runs[_i].libraries, 5, stride(2 * runs[_i].stride - 5), NOT_SUPPORTED);
 }
@@ -535,7 +550,7 @@ int main(void)
 	tcase_add_test(memory, hidden_memory_counts);
 	tcase_add_test(memory, a_full_device_is_refused);
 	tcase_add_loop_test(memory, offloaded_bytes_come_back, 0, 4);
-	tcase_add_loop_test(faults, every_call_may_fail_once, 0, 3);
+	tcase_add_loop_test(faults, every_call_may_fail_once, 0, 5);
 	tcase_add_test(faults, a_dying_device_leaves_the_snapshot);
 	suite_add_tcase(suite, train);
 	suite_add_tcase(suite, memory);
