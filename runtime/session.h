@@ -25,7 +25,8 @@ struct tarn_session {
 	struct plan_curve curve; /* after tarn_plan_curve */
 	struct device device;
 	struct executor executor;
-	const char *unrecorded; /* why steps are launched op by op, "" when they are not or need not be */
+	const char *unrecorded;  /* why steps are launched op by op, "" when they are not or need not be */
+	const char *initialized; /* what weights_load reports; NULL when it was not asked */
 	struct dataset train, test;
 	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
 	struct feed *train_feed, *test_feed;

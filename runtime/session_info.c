@@ -7,6 +7,7 @@
 #include "exec/profile.h"
 #include "plan/draw.h"
 #include "plan/layer_table.h"
+#include "weights/weights_write.h"
 
 #include <string.h>
 
@@ -39,6 +40,19 @@ enum tarn_status tarn_save(struct tarn_session *session, const char *path)
 	if (!st && !session_computes(session))
 		st = tarn_fail(TARN_EUNSUPPORTED, "the null driver computes no weights: there is nothing to save");
 	return st ? st : snapshot_save(session->snapshot, path, &session->position);
+}
+
+enum tarn_status tarn_export(const char *snapshot, const char *path, const char *map, struct tarn_exported *exported)
+{
+	struct weights_written written;
+	enum tarn_status st = weights_write(snapshot, path, map, &written);
+	if (st)
+		return st;
+	*exported = (struct tarn_exported){ .tensors = written.tensors,
+					    .bytes = written.bytes,
+					    .averages = written.averages };
+	memcpy(exported->family, written.family, sizeof exported->family);
+	return TARN_OK;
 }
 
 enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash)
@@ -125,6 +139,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .device = plan->device ? plan->device : "",
 					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,
+					 .initialized = session->initialized ? session->initialized : "",
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
 					 .snapshot_every = session->config.train.snapshot_every,

@@ -4,6 +4,7 @@
 #include "base/folder.h"
 #include "exec/lockdown.h"
 #include "verify/verify.h"
+#include "weights/weights_load.h"
 #ifdef CONFIG_PLANNER
 #include "boot.h"
 #include "boot_choice.h"
@@ -262,6 +263,21 @@ static void count_steps(struct tarn_session *session)
 }
 
 /* The beginning, or where the snapshot stopped. A place in an epoch means nothing for other data or another batch. */
+/* train.initialize: other weights than those that were just made. */
+static enum tarn_status initialize(struct tarn_session *session)
+{
+	const struct config *config = &session->config;
+	const struct weights_request request = { .path = config->train.initialize,
+						 .map = config->train.initialize_map,
+						 .skip = &config->train.initialize_skip };
+	if (!*request.path && (*request.map || request.skip->count))
+		return tarn_fail(TARN_EINVAL, "%s needs train.initialize, the file it is about",
+				 *request.map ? "train.initialize_map" : "train.initialize_skip");
+	if (!*request.path || !session_computes(session))
+		return TARN_OK;
+	return weights_load(&session->executor, &request, &session->arena, &session->initialized);
+}
+
 static enum tarn_status start_position(struct tarn_session *session, const struct tarn_options *options)
 {
 	const char *resume_path = options->resume_path;
@@ -271,7 +287,7 @@ static enum tarn_status start_position(struct tarn_session *session, const struc
 						 .samples = session->train.samples };
 	*position = start;
 	if (!resume_path)
-		return TARN_OK;
+		return initialize(session);
 	enum tarn_status st = snapshot_load_newest(session->snapshot, resume_path, position);
 	if (st || options->weights_only)
 		return st;

@@ -84,6 +84,8 @@ struct tarn_plan_info {
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 	const char *run;                                    /* train.run, "" without one; borrowed */
 	bool tensorboard;                                   /* train.log */
+	const char *
+		initialized; /* train.initialize: lines that name what was loaded and what was not; "" when it is off */
 };
 
 /* With network.losses: one of the losses whose weighted sum is the loss of a step or of an evaluation. */
@@ -104,11 +106,12 @@ struct tarn_metrics {
 	uint32_t parts;                      /* 0 without network.losses */
 	double learning_rate, gradient_norm; /* gradient_norm NaN unless clipping is on */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
-	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next step. */
+	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next
+	 * step. */
 	const char *nonfinite;
-	bool skipped;                        /* train.on_nonfinite: skip undid the step; its numbers are those it had */
-	bool epoch_end;                      /* this step was the last of its epoch */
-	bool finished;                       /* train.epochs or train.max_steps is reached */
+	bool skipped;   /* train.on_nonfinite: skip undid the step; its numbers are those it had */
+	bool epoch_end; /* this step was the last of its epoch */
+	bool finished;  /* train.epochs or train.max_steps is reached */
 };
 
 struct tarn_evaluation {
@@ -132,6 +135,20 @@ TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tar
  */
 TARN_API enum tarn_status tarn_save(struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash);
+
+struct tarn_exported {
+	uint32_t tensors;
+	uint64_t bytes;  /* of the file */
+	char family[32]; /* whose names in PyTorch: "resnet"; "" for the own ones with points */
+	bool averages;   /* train.ema: the averages were written, which are what evaluation reads */
+};
+
+/*
+ * The weights of a snapshot for PyTorch, as safetensors, or as npz when `path` ends so. `map`: a file of names as for
+ * train.initialize_map, NULL none. The other way is a session with train.initialize and tarn_save.
+ */
+TARN_API enum tarn_status tarn_export(const char *snapshot, const char *path, const char *map,
+				      struct tarn_exported *exported);
 
 /* A tensor by name ("conv1/weight"), as it lies in the arena. bytes must equal its size. */
 TARN_API enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target,

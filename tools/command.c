@@ -98,6 +98,8 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--svg", ARGUMENT_SHOW | ARGUMENT_FIT, &arguments->svg },
 			{ "--vary", ARGUMENT_FIT, &arguments->vary },
 			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },
+			{ "--config", ARGUMENT_IMPORT, &arguments->options.config_path },
+			{ "--map", ARGUMENT_IMPORT, &arguments->map },
 			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };
 	const char *value;
 	for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -126,6 +128,10 @@ static enum tarn_status parse_positional(char **argv, const char *text, unsigned
 		return tarn_fail(TARN_EINVAL, "%s: unknown option %s; see `tarn help`", argv[0], text);
 	if (set & ARGUMENT_POSITIONAL_PLAN && !options->plan_path) {
 		options->plan_path = text;
+		return TARN_OK;
+	}
+	if (set & ARGUMENT_IMPORT && !arguments->weights) {
+		arguments->weights = text;
 		return TARN_OK;
 	}
 	if (set & ARGUMENT_CONFIG && !options->config_path) {

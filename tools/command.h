@@ -15,8 +15,9 @@ struct arguments {
 	char max_steps[64];                      /* "train.max_steps=N" */
 	const char *output;                      /* -o */
 	const char *svg, *dump_dag;
-	const char *vector; /* --vector */
-	const char *vary;   /* --vary */
+	const char *vector;        /* --vector */
+	const char *vary;          /* --vary */
+	const char *weights, *map; /* of import */
 	bool json, print, explain, summary, help;
 };
 
@@ -30,7 +31,8 @@ enum argument_set {
 	ARGUMENT_SHOW = 64,            /* --svg FILE, --dump-dag FILE, --print, --explain, --summary */
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
 	ARGUMENT_VECTOR = 256,         /* --vector FILE */
-	ARGUMENT_FIT = 512             /* --vary KEY, --svg FILE */
+	ARGUMENT_FIT = 512,            /* --vary KEY, --svg FILE */
+	ARGUMENT_IMPORT = 4096         /* WEIGHTS --config CONFIG.yaml, --map FILE */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -59,6 +61,8 @@ int command_train(int argc, char **argv);
 int command_eval(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_hvp(int argc, char **argv);
+int command_export(int argc, char **argv);
+int command_import(int argc, char **argv);
 
 /* How a command is called and what its options do; false when there is no such command. */
 bool print_command_help(const char *name);

@@ -101,6 +101,20 @@ static const struct {
 	{ "eval", "tarn eval --plan FILE.plan --weights SNAPSHOT [key=value ...] [--json]",
 #endif
 	  "Loss and accuracy of a snapshot on the test set.\n" },
+	{ "export", "tarn export SNAPSHOT -o FILE.safetensors|FILE.npz [--map FILE] [--json]",
+	  "The weights of a snapshot for PyTorch: load_state_dict(safetensors.torch.load_file(FILE)) takes them.\n"
+	  "Names and layouts are torchvision's for resnet, resnet_imagenet, vgg, densenet, mobilenetv2 and vit, "
+	  "GPT-2's\n"
+	  "for gpt; of other networks the own names with points (docs/weights.md).\n"
+	  "  --map FILE  other names: a line a tensor, OWN OTHER, or OWN OTHER transposed\n" },
+#ifdef CONFIG_PLANNER
+	{ "import",
+	  "tarn import WEIGHTS.safetensors|WEIGHTS.npz --config CONFIG [key=value ...] -o SNAPSHOT [--map FILE]",
+	  "Weights with PyTorch's names as a snapshot of the network in CONFIG, at step 0. Every tensor must be there "
+	  "and\n"
+	  "fit, but for what train.initialize_skip names; a training can also take the file as train.initialize.\n"
+	  "  --map FILE  other names, as for export\n" },
+#endif
 	{ "hvp",
 	  "tarn hvp CONFIG | --plan FILE.plan [key=value ...] [--weights SNAPSHOT] [--vector SNAPSHOT] [-o FILE.npy] "
 	  "[--json]",
@@ -294,6 +308,8 @@ static const struct {
 	{ "train", command_train },
 	{ "eval", command_eval },
 	{ "hvp", command_hvp },
+	{ "export", command_export },
+	{ "import", command_import },
 	{ "verify", command_verify },
 	{ "info", command_info },
 	{ "help", command_help },

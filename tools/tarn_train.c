@@ -404,6 +404,7 @@ static void print_start(const struct run *run, const struct arguments *arguments
 	tarn_plan_layers(run->session, false, false, stdout);
 	print_plan_summary(run->session);
 	print_ledger(run);
+	fputs(run->info.initialized, stdout);
 	if (run->info.resumed_steps)
 		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
 		       (unsigned long long)run->info.total_steps, arguments->options.resume_path);

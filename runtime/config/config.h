@@ -160,6 +160,7 @@ struct config {
 		double label_smoothing;
 		const struct yaml_node *losses; /* network.losses: beside `loss`; NULL: none, or a plan that has them */
 		int32_t ignore_index;           /* label of rows that do not count; -1: none */
+		struct text_list freeze; /* network.freeze: patterns of names of parameters that are not trained */
 	} network;
 
 	struct {
@@ -189,13 +190,16 @@ struct config {
 		double ema;               /* decay of the averages of weights; 0: none */
 		uint32_t on_nonfinite;    /* enum on_nonfinite: a loss or gradient that is not finite */
 		uint64_t seed;
-		uint32_t threads;        /* 0: all cores */
-		uint32_t log_every;      /* steps */
-		uint32_t evaluate_every; /* epochs; 0: only at the end */
-		const char *snapshot;    /* train.snapshot: file; "" none */
-		uint32_t snapshot_every; /* epochs; 0: only at the end */
-		const char *run;         /* train.run: folder; "" none */
-		uint32_t log;            /* enum train_log */
+		uint32_t threads;                 /* 0: all cores */
+		uint32_t log_every;               /* steps */
+		uint32_t evaluate_every;          /* epochs; 0: only at the end */
+		const char *snapshot;             /* train.snapshot: file; "" none */
+		uint32_t snapshot_every;          /* epochs; 0: only at the end */
+		const char *run;                  /* train.run: folder; "" none */
+		uint32_t log;                     /* enum train_log */
+		const char *initialize;           /* train.initialize: file of weights to start from; "" none */
+		const char *initialize_map;       /* of foreign names; "" none */
+		struct text_list initialize_skip; /* patterns of tensors that keep their initial values */
 	} train;
 
 	struct {

@@ -239,6 +239,10 @@ const struct config_key config_schema[] = {
 	  .help = "Share of a label's weight that is spread over all classes (Szegedy et al. 2016). Only with cross_entropy." },
 	{ .path = "network.ignore_index", WHOLE(network.ignore_index, -1, 2147483647.0, "label"), .default_text = "-1",
 	  .example = "0", .help = "Rows with this label count neither in the loss nor in the accuracy. -1: none. Only with cross_entropy." },
+	{ .path = "network.freeze", .type = CONFIG_TEXT_LIST, AT(network.freeze), .low = 1, .high = 4096, .unit = "names",
+	  .default_text = "[]", .example = "[\"stage[12]/*\", \"*/norm*/bias\"]",
+	  .help = "Parameters that are not trained, by name (`tarn plan --summary` lists them) or patterns with *, ? and []: no "
+		  "gradient, no optimizer state. * also stands for slashes. Batch norms still use and follow the batch's statistics." },
 
 	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
 	  .example = "bfloat16",
@@ -329,6 +333,16 @@ const struct config_key config_schema[] = {
 		  "metrics, result, and the snapshot where train.snapshot is empty. `tarn report` shows it. Empty: none." },
 	{ .path = "train.log", CHOICE(train.log, train_logs), .default_text = "none", .example = "tensorboard",
 	  .help = "What else is written into the folder train.run. tensorboard: event files." },
+	{ .path = "train.initialize", TEXT(train.initialize, 0), .default_text = "", .example = "resnet18.safetensors",
+	  .help = "File of weights to start from: a snapshot, or a safetensors or npz file with PyTorch's names (docs/weights.md), "
+		  "relative to the current directory. Optimizer state and position are not read; --resume goes before it. Empty: none." },
+	{ .path = "train.initialize_skip", .type = CONFIG_TEXT_LIST, AT(train.initialize_skip), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[\"output/*\"]",
+	  .help = "Tensors that keep their initial values with train.initialize: names or patterns of the network's, such as those "
+		  "of a head with other classes, or of the file's that the network does not have. All others must fit." },
+	{ .path = "train.initialize_map", TEXT(train.initialize_map, 0), .default_text = "", .example = "names.txt",
+	  .help = "Names that train.initialize reads: a line a tensor, OWN OTHER, or OWN OTHER transposed. Empty: PyTorch's names "
+		  "for the families of models, else the own ones with points." },
 	{ .path = "train.ema", REAL(train.ema, 0, 0.99999999), .default_text = "0", .example = "0.999",
 	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
 		  "much memory as the weights. 0: off." },

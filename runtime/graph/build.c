@@ -11,6 +11,7 @@
 #include "graph/simplify.h"
 #include "models/models.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -248,6 +249,28 @@ static enum tarn_status check_arrays_read(const struct network *net)
 	return TARN_OK;
 }
 
+/* A pattern without effect is a mistake. */
+static enum tarn_status check_freeze(const struct graph *graph, const struct config *config)
+{
+	const struct text_list *freeze = &config->network.freeze;
+	for (uint32_t i = 0; i < freeze->count; i++) {
+		const char *other = "none";
+		bool found = false;
+		for (uint32_t t = 0; t < graph->tensors && !found; t++) {
+			if (graph->tensor[t].role != ROLE_PARAMETER)
+				continue;
+			other = tensor_name(graph, t);
+			found = !fnmatch(freeze->item[i], other, 0);
+		}
+		if (!found)
+			return config_fail_place(config, tarn_fail(TARN_EINVAL,
+								   "network.freeze: %s matches no parameter; one of "
+								   "their names is %s",
+								   freeze->item[i], other));
+	}
+	return TARN_OK;
+}
+
 /* Everything before the simplification. */
 static enum tarn_status build_draft(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
@@ -272,6 +295,8 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	if (st)
 		return st;
 	st = check_output(draft, config, sample, &frame, *output);
+	if (!st)
+		st = check_freeze(draft, config);
 	if (st)
 		return st;
 	const uint32_t sum = frame.loss_metric;
