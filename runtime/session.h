@@ -25,7 +25,13 @@ struct tarn_session {
 	struct plan_curve curve; /* after tarn_plan_curve */
 	struct device device;
 	struct executor executor;
-	const char *unrecorded;  /* why steps are launched op by op, "" when they are not or need not be */
+	const char *unrecorded; /* why steps are launched op by op, "" when they are not or need not be */
+	struct {
+		const struct tensor *input, *output; /* NULL: nothing is kept */
+		float *staged, *result;              /* on the host: of a batch */
+		int32_t *label;
+		uint64_t *confusion; /* of the evaluation that goes on; NULL: not asked for */
+	} inference;
 	const char *initialized; /* what weights_load reports; NULL when it was not asked */
 	struct dataset train, test;
 	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
@@ -67,6 +73,11 @@ enum tarn_status session_pass(struct tarn_session *session, uint32_t batches, do
  * integers in the arrays are labels or ids that the plan's ops know.
  */
 enum tarn_status session_open_arrays(struct tarn_session *session);
+
+/* Boot (session_predict.c): buffers of objective.type inference. */
+enum tarn_status session_open_inference(struct tarn_session *session);
+/* Counts a staged batch with its labels in inference.confusion; `ran`: program 0 has just run on it. */
+enum tarn_status session_count_classes(struct tarn_session *session, const struct batch *batch, bool ran);
 
 /* TARN_EINVAL for a session that only planned. */
 enum tarn_status session_check_running(const struct tarn_session *session);

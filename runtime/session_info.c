@@ -147,6 +147,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .resumed_steps = session->resumed_steps };
 	const struct graph *graph = &plan->program[0].graph;
 	uint32_t input = graph_find(graph, "staging/input");
+	info->tokens = input != TENSOR_NONE && graph->tensor[input].dtype == DTYPE_I32;
 	for (uint32_t d = 1; input != TENSOR_NONE && d < graph->tensor[input].rank && d <= 5; d++)
 		info->sample_dim[info->sample_rank++] = graph->tensor[input].dim[d];
 	info->shapes = session->config.data.shapes.count;

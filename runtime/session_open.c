@@ -4,6 +4,7 @@
 #include "base/folder.h"
 #include "exec/lockdown.h"
 #include "verify/verify.h"
+#include "weights/weights_file.h"
 #include "weights/weights_load.h"
 #ifdef CONFIG_PLANNER
 #include "boot.h"
@@ -146,6 +147,18 @@ static enum tarn_status choose_plan(struct tarn_session *session)
 	return TARN_OK;
 }
 
+/* Batches are as large as the parts that training takes them in; whole samples, and none is left over to train on. */
+static void fit_inference(struct config *config, bool result)
+{
+	uint32_t parts = config->memory.microbatches == MICROBATCHES_AUTO ? 1 : config->train.accumulate;
+	config->data.batch = (config->data.batch + parts - 1) / parts;
+	config->memory.microbatches = MICROBATCHES_GIVEN;
+	config->train.accumulate = 1;
+	config->objective.result = config->objective.result || result;
+	config->data.drop_last = true;
+	config->data.shapes.count = 0;
+}
+
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	struct config *config = &session->config;
@@ -160,6 +173,10 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 	(void)config;
 	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
 #endif
+	if (!st && options->inference && config->objective.type == OBJECTIVE_LOSS)
+		config->objective.type = OBJECTIVE_INFERENCE;
+	if (!st && config->objective.type == OBJECTIVE_INFERENCE)
+		fit_inference(config, options->result);
 	if (!st)
 		st = open_planning_device(session, options);
 	return st ? st : choose_plan(session);
@@ -278,6 +295,15 @@ static enum tarn_status initialize(struct tarn_session *session)
 	return weights_load(&session->executor, &request, &session->arena, &session->initialized);
 }
 
+/* Weights to evaluate, with PyTorch's names. */
+static enum tarn_status load_foreign(struct tarn_session *session, const char *path)
+{
+	const struct config *config = &session->config;
+	static const struct text_list nothing;
+	const struct weights_request request = { .path = path, .map = config->train.initialize_map, .skip = &nothing };
+	return weights_load(&session->executor, &request, &session->arena, &session->initialized);
+}
+
 static enum tarn_status start_position(struct tarn_session *session, const struct tarn_options *options)
 {
 	const char *resume_path = options->resume_path;
@@ -288,6 +314,8 @@ static enum tarn_status start_position(struct tarn_session *session, const struc
 	*position = start;
 	if (!resume_path)
 		return initialize(session);
+	if (options->weights_only && weights_file_is_foreign(resume_path, &session->arena))
+		return load_foreign(session, resume_path);
 	enum tarn_status st = snapshot_load_newest(session->snapshot, resume_path, position);
 	if (st || options->weights_only)
 		return st;
@@ -342,6 +370,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st)
 		st = open_data(session);
 	if (!st)
+		st = session_open_inference(session);
+	if (!st)
 		st = exec_rehearse(&session->executor, config->graph, arena, &session->unrecorded);
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
@@ -352,7 +382,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = prepare_snapshot(session->snapshot_path);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);
-	if (!st && config->objective.type == OBJECTIVE_HVP)
+	if (!st && (config->objective.type == OBJECTIVE_HVP || config->objective.type == OBJECTIVE_INFERENCE))
 		snapshot_leave_out_optimizer(session->snapshot);
 	if (!st)
 		st = start_position(session, options);

@@ -38,8 +38,14 @@ struct tarn_options {
 	const char *plan_path;       /* plan file made by `tarn plan -o` */
 	const char *const *override; /* "key=value" */
 	uint32_t overrides;
-	const char *resume_path;  /* snapshot to go on from; NULL: from the start */
-	bool weights_only;        /* resume_path is there to be evaluated: seed, batch and data may be others */
+	const char *resume_path; /* snapshot to go on from; NULL: from the start */
+	bool weights_only;       /* resume_path is there to be evaluated: seed, batch and data may be others */
+	/*
+	 * Plan no training step (objective.type: inference), where the objective is a loss: gradients and optimizer
+	 * state take no memory. `result`: keep what the network makes of every batch, for tarn_predict. Not for plan
+	 * files.
+	 */
+	bool inference, result;
 	void *arena;              /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;     /* its size */
 	bool lockdown;            /* after boot the process may map no more memory (Linux seccomp) */
@@ -57,6 +63,7 @@ struct tarn_plan_info {
 	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
+	bool tokens;                         /* samples are token ids, not values */
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F; the largest of data.shapes */
 	uint32_t shapes, shape[8];           /* data.shapes, the largest first; 0: one shape */
 	uint64_t state_bytes;                /* of optimizer state */
@@ -128,6 +135,36 @@ TARN_API void tarn_close(struct tarn_session *session);
 TARN_API enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *metrics);
 /* The whole test set. samples 0 when there is none. TARN_EINTERRUPTED when *options.stop became nonzero. */
 TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *evaluation);
+
+/*
+ * Inference: a session whose configuration has objective.type: inference plans no training step, so that gradients and
+ * optimizer state take no memory; opened with `weights_only`. It cannot tarn_step.
+ *
+ * Inputs are what data files hold: bytes or floats (data.mean and data.std are applied here), H W C; or token ids.
+ */
+enum tarn_input { TARN_INPUT_BYTES, TARN_INPUT_FLOATS, TARN_INPUT_TOKENS };
+
+struct tarn_result {
+	uint32_t rank, dim[5]; /* of one sample's result: classes; or T, classes; H, W, channels */
+	uint64_t elements;     /* their product */
+	uint64_t inputs;       /* elements of one sample */
+	bool logits;           /* of classes: the last dimension goes through a softmax */
+};
+
+/* TARN_EINVAL where no result is kept: see objective.result. */
+TARN_API enum tarn_status tarn_result_info(const struct tarn_session *session, struct tarn_result *result);
+/*
+ * The network's results for 1 to tarn_plan_info.batch samples: result[samples * tarn_result.elements]. TARN_EDATA for a
+ * token that is no id.
+ */
+TARN_API enum tarn_status tarn_predict(struct tarn_session *session, enum tarn_input kind, const void *input,
+				       uint32_t samples, float *result);
+/*
+ * tarn_evaluate, and confusion[label * classes + predicted] counts the test samples. For one label a sample;
+ * TARN_EINVAL for others and when `classes` is not their number.
+ */
+TARN_API enum tarn_status tarn_evaluate_classes(struct tarn_session *session, struct tarn_evaluation *evaluation,
+						uint64_t *confusion, uint32_t classes);
 
 /*
  * Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. TARN_EDIVERGED

@@ -7,7 +7,7 @@ Needs torch, torchvision and safetensors, and transformers for GPT-2. For each f
 steps, exported, loaded with strict=True into the network of torchvision or transformers, and evaluated there on the
 same samples (data.type: hash, runtime/base/hash_numbers.h; the test samples come behind the training ones). Then the weights that PyTorch made by itself are imported and
 evaluated here. Prints the lines of tests/reference/exchange.txt: family, loss here and in PyTorch, and the names and
-shapes of the state_dict as a CRC, which the tests compare without PyTorch.
+ranks of the state_dict as a CRC, which the tests compare without PyTorch.
 """
 import json
 import os
@@ -122,7 +122,7 @@ def check(tarn, folder, name):
     state = {k: v.clone().contiguous() for k, v in net.state_dict().items()}
     save_file(state, foreign)
     before = torch_loss(net, size)
-    names = "\n".join(f"{k} {list(v.shape)}" for k, v in sorted(state.items()))
+    names = "\n".join(f"{k} {v.dim()}" for k, v in sorted(state.items()))
     # Here first: PyTorch's own weights.
     run(tarn, "import", foreign, "--config", config, "-o", f"{folder}/{name}-import.snapshot")
     imported = own_loss(tarn, config, f"{folder}/{name}-import.snapshot")

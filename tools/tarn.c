@@ -115,6 +115,26 @@ static const struct {
 	  "fit, but for what train.initialize_skip names; a training can also take the file as train.initialize.\n"
 	  "  --map FILE  other names, as for export\n" },
 #endif
+#ifdef CONFIG_PLANNER
+	{ "predict", "tarn predict CONFIG --weights FILE INPUT ... [key=value ...] [--csv]",
+	  "What the network says of each input: class and probabilities, or its values; a line of JSON a sample.\n"
+	  "Inputs are npy and IDX files (one sample or many), PNG, PPM and PGM images, and for networks of tokens\n"
+	  "files of bytes, of which the last data.context count and the next token is predicted.\n"
+	  "  --weights FILE  a snapshot, or safetensors or npz with PyTorch's names\n"
+	  "  --csv           a table instead of JSON\n"
+	  "Where the training data are not at hand, data.synthetic=true data.shape=[28,28,1] data.classes=10 stand "
+	  "in.\n" },
+	{ "sample",
+	  "tarn sample CONFIG --weights FILE [--prompt TEXT] [--length N] [--temperature T] [--top K] [--seed S]\n"
+	  "            [--count N] [-o IMAGE.pgm] [key=value ...]",
+	  "Draws from a network that learned to: text after a prompt from gpt, lstm and gru, images from pixelcnn and\n"
+	  "pixelcnnpp. The same seed gives the same sample.\n"
+	  "  --length N       tokens to write; default 256\n"
+	  "  --temperature T  below 1 bolder, above 1 more varied; 0: always the likeliest. Default 1\n"
+	  "  --top K          only among the K likeliest; default all\n"
+	  "  --count N        images side by side in the file; default 1\n"
+	  "  -o FILE          images: a PGM or PPM file\n" },
+#endif
 	{ "hvp",
 	  "tarn hvp CONFIG | --plan FILE.plan [key=value ...] [--weights SNAPSHOT] [--vector SNAPSHOT] [-o FILE.npy] "
 	  "[--json]",
@@ -309,7 +329,11 @@ static const struct {
 	{ "eval", command_eval },
 	{ "hvp", command_hvp },
 	{ "export", command_export },
+#ifdef CONFIG_PLANNER
+	{ "predict", command_predict },
+	{ "sample", command_sample },
 	{ "import", command_import },
+#endif
 	{ "verify", command_verify },
 	{ "info", command_info },
 	{ "help", command_help },
@@ -341,7 +365,7 @@ int main(int argc, char **argv)
 	}
 	signal(SIGXFSZ, SIG_IGN); /* the write beyond a limit fails, and the sentence names its file */
 	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate") ||
-	    !strcmp(argv[1], "hvp"))
+	    !strcmp(argv[1], "hvp") || !strcmp(argv[1], "predict") || !strcmp(argv[1], "sample"))
 		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {

@@ -86,8 +86,6 @@ int command_import(int argc, char **argv)
 	if (!arguments.weights || !arguments.output)
 		return command_fail(tarn_fail(TARN_EINVAL, "import: %s; see `tarn help import`",
 					      arguments.weights ? "-o SNAPSHOT says where to" : "which weights?"));
-	if (arguments.options.overrides + 3 > MAX_OVERRIDES)
-		return command_fail(tarn_fail(TARN_EINVAL, "import: too many key=value arguments"));
 	snprintf(initialize, sizeof initialize, "train.initialize=%s", arguments.weights);
 	snprintf(map, sizeof map, "train.initialize_map=%s", arguments.map ? arguments.map : "");
 	arguments.override[arguments.options.overrides++] = initialize;

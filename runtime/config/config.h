@@ -61,7 +61,8 @@ enum objective_kind {
 	OBJECTIVE_HVP,
 	OBJECTIVE_MAML,
 	OBJECTIVE_GRADIENT_PENALTY,
-	OBJECTIVE_ADVERSARIAL
+	OBJECTIVE_ADVERSARIAL,
+	OBJECTIVE_INFERENCE
 };
 enum attack_method { ATTACK_FGSM, ATTACK_PGD };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
@@ -204,6 +205,7 @@ struct config {
 
 	struct {
 		uint32_t type;                                                          /* enum objective_kind */
+		bool result; /* objective.result: of inference, the whole result of a batch stays readable */
 		uint32_t ways, shots, queries, tasks, test_classes, inner_steps, order; /* maml */
 		double inner_rate;
 		bool learn_rates;          /* an inner rate for each parameter, learnt too */

@@ -9,7 +9,7 @@
 #define ARRAYS (BIT(DATA_IDX) | BIT(DATA_NPY) | BIT(DATA_NPZ))
 /* Objectives whose steps are batches of samples. */
 #define BATCHED \
-	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL))
+	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL) | BIT(OBJECTIVE_INFERENCE))
 #define CIFAR (BIT(DATA_CIFAR10) | BIT(DATA_CIFAR100))
 
 /* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
@@ -64,6 +64,7 @@ static const struct unused_rule {
 	{ "objective.step_size", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
 	{ "objective.steps", "objective.method", BIT(ATTACK_PGD) },
 	{ "objective.step_size", "objective.method", BIT(ATTACK_PGD) },
+	{ "objective.result", "objective.type", BIT(OBJECTIVE_INFERENCE) },
 	{ "data.batch", "objective.type", BATCHED },
 	{ "train.accumulate", "objective.type", BATCHED },
 	{ "data.shuffle", "objective.type", BATCHED },

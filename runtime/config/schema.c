@@ -42,7 +42,7 @@ static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const nonfinite_policies[] = { "stop", "skip", "continue" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
-static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial" };
+static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial", "inference" };
 static const char *const attacks[] = { "fgsm", "pgd" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
 static const char *const hvp_modes[] = { "reverse", "forward", "auto" };
@@ -351,7 +351,11 @@ const struct config_key config_schema[] = {
 	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "
 		  "steps (Finn et al. 2017); gradient_penalty: the loss and the squared norm of its gradient by the input (Drucker, "
 		  "LeCun 1992); adversarial: the loss of inputs that were moved to where it is larger; see docs/second-order.md. hvp: "
-		  "products with the Hessian, set by `tarn hvp`." },
+		  "products with the Hessian, set by `tarn hvp`; inference: no training at all, set by `tarn eval`, `predict` and "
+		  "`sample`." },
+	{ .path = "objective.result", BOOL(objective.result), .default_text = "false", .example = "true",
+	  .help = "Keep the network's result of a batch where it can be read: set by `tarn predict` and `tarn sample`. Without it "
+		  "only results with one label a sample are kept. Only with inference." },
 	{ .path = "objective.ways", WHOLE(objective.ways, 2, 65536, "classes"), .default_text = "5", .example = "3",
 	  .help = "Classes of a task, drawn from those of the data. Only with maml." },
 	{ .path = "objective.shots", WHOLE(objective.shots, 1, 65536, "samples"), .default_text = "1", .example = "5",

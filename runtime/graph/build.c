@@ -478,3 +478,24 @@ enum tarn_status evaluation_build(const struct config *config, const struct samp
 		st = build_objective(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss);
 	return st ? st : store(config, &whole, scratch, graph);
 }
+
+enum tarn_status inference_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				 struct host_arena *scratch, struct graph *graph)
+{
+	const bool one_label = config->network.loss == LOSS_CROSS_ENTROPY && !sample->target_rank;
+	struct config whole_loss = *config;
+	struct graph whole;
+	uint32_t loss, output, input[2];
+	whole_loss.network.chunked_loss = config->network.chunked_loss && !config->objective.result && !one_label;
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st)
+		st = network_build(&whole_loss, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss, &output);
+	if (!st && (config->objective.result || one_label)) {
+		const struct tensor y = whole.tensor[output];
+		st = graph_add_persistent(&whole, INFERENCE_RESULT, ROLE_VECTOR, DTYPE_F32, y.dim, y.rank, &input[0]);
+		input[1] = output;
+		if (!st)
+			st = graph_add_op(&whole, OP_RECORD, PHASE_FORWARD, "record/result", NULL, input, 2, NULL);
+	}
+	return st ? st : store(config, &whole, scratch, graph);
+}

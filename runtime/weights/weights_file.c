@@ -137,18 +137,44 @@ static enum tarn_status open_safetensors(struct weights_file *file, struct host_
 	return TARN_OK;
 }
 
-enum tarn_status weights_file_open(const char *path, struct host_arena *arena, struct weights_file *file)
+static enum tarn_status find_kind(const char *path, bool *archive)
 {
 	uint8_t head[4] = { 0 };
 	uint64_t bytes;
 	int fd;
-	*file = (struct weights_file){ .path = path, .file = { .fd = -1 } };
 	enum tarn_status st = regular_file_open(path, &fd, &bytes);
 	if (st)
 		return st;
-	bool zip = read(fd, head, sizeof head) == sizeof head && !memcmp(head, "PK\3\4", 4);
+	*archive = read(fd, head, sizeof head) == sizeof head && !memcmp(head, "PK\3\4", 4);
 	close(fd);
-	return zip ? open_archive(file, arena) : open_safetensors(file, arena);
+	return TARN_OK;
+}
+
+enum tarn_status weights_file_open(const char *path, struct host_arena *arena, struct weights_file *file)
+{
+	bool archive;
+	*file = (struct weights_file){ .path = path, .file = { .fd = -1 } };
+	enum tarn_status st = find_kind(path, &archive);
+	if (st)
+		return st;
+	return archive ? open_archive(file, arena) : open_safetensors(file, arena);
+}
+
+bool weights_file_is_foreign(const char *path, struct host_arena *scratch)
+{
+	struct host_mark mark = host_arena_mark(scratch);
+	struct snapshot_file file;
+	bool archive, foreign = false;
+	enum tarn_status st = find_kind(path, &archive);
+	if (!st && !archive) {
+		st = snapshot_file_open_header(path, scratch, &file);
+		foreign = !st && !safetensors_metadata(&file.content, "tarn.version");
+		snapshot_file_close(&file);
+	}
+	host_arena_release(scratch, mark);
+	if (st)
+		tarn_error_clear();
+	return !st && (archive || foreign);
 }
 
 void weights_file_close(struct weights_file *file)

@@ -33,6 +33,8 @@ struct weights_file {
 
 /* Everything lies in `arena`. TARN_EIO, TARN_EFORMAT, TARN_EUNSUPPORTED. weights_file_close is safe after a failure. */
 enum tarn_status weights_file_open(const char *path, struct host_arena *arena, struct weights_file *file);
+/* A whole header, and not that of a snapshot; what is damaged is left to who reads it. */
+bool weights_file_is_foreign(const char *path, struct host_arena *scratch);
 void weights_file_close(struct weights_file *file);
 
 /* NULL when there is none. */
