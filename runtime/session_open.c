@@ -43,6 +43,29 @@ static bool may_change_after_planning(const char *override)
 	return false;
 }
 
+/* Samples of the program, for data.type memory. */
+static enum tarn_status take_samples(struct tarn_session *session, const struct tarn_options *options)
+{
+	struct config *config = &session->config;
+	const struct tarn_samples *from[2] = { options->train, options->test };
+	const struct given_samples **to[2] = { &config->data.given, &config->data.given_test };
+	if ((options->train || options->test) && config->data.type != DATA_MEMORY)
+		return tarn_fail(TARN_EINVAL, "tarn_open: samples were handed over, but data.type is not memory");
+	for (int i = 0; i < 2; i++) {
+		struct given_samples *copy = from[i] ? HOST_NEW(&session->arena, struct given_samples) : NULL;
+		if (!from[i])
+			continue;
+		if (!copy)
+			return TARN_ENOMEM;
+		*copy = (struct given_samples){ .inputs = from[i]->inputs,
+						.bytes = from[i]->bytes,
+						.targets = from[i]->targets,
+						.samples = from[i]->samples };
+		*to[i] = copy;
+	}
+	return TARN_OK;
+}
+
 static enum tarn_status load_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	for (uint32_t i = 0; i < options->overrides; i++)
@@ -55,6 +78,8 @@ static enum tarn_status load_plan(struct tarn_session *session, const struct tar
 	if (!st)
 		st = config_from_lines(session->plan.config_lines, options->plan_path, options->override,
 				       options->overrides, &session->arena, &session->config);
+	if (!st)
+		st = take_samples(session, options);
 	if (!st)
 		st = verify_plan(&session->plan, &session->arena);
 	if (st == TARN_EVERIFY)
@@ -173,6 +198,8 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 	(void)config;
 	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
 #endif
+	if (!st)
+		st = take_samples(session, options);
 	if (!st && options->inference && config->objective.type == OBJECTIVE_LOSS)
 		config->objective.type = OBJECTIVE_INFERENCE;
 	if (!st && config->objective.type == OBJECTIVE_INFERENCE)

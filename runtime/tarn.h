@@ -32,14 +32,26 @@ extern "C" {
 
 struct tarn_session;
 
+/*
+ * Samples of data.type: memory, which the program owns. Borrowed until tarn_close, and not changed till then; nothing
+ * is copied. Their shape is data.shape, in the order H W C; data.mean and data.std are applied.
+ */
+struct tarn_samples {
+	const void *inputs;  /* one sample after the other: bytes (0 to 255), or float32 */
+	bool bytes;          /* inputs are bytes */
+	const void *targets; /* int32 labels for cross-entropy, else float32; NULL where the input is its own target */
+	uint32_t samples;
+};
+
 struct tarn_options {
 	const char *config_path;     /* YAML file; or */
 	const char *config_text;     /* YAML text, zero-terminated; or */
 	const char *plan_path;       /* plan file made by `tarn plan -o` */
 	const char *const *override; /* "key=value" */
 	uint32_t overrides;
-	const char *resume_path; /* snapshot to go on from; NULL: from the start */
-	bool weights_only;       /* resume_path is there to be evaluated: seed, batch and data may be others */
+	const struct tarn_samples *train, *test; /* of data.type: memory; test may be NULL: there is no test set */
+	const char *resume_path;                 /* snapshot to go on from; NULL: from the start */
+	bool weights_only; /* resume_path is there to be evaluated: seed, batch and data may be others */
 	/*
 	 * Plan no training step (objective.type: inference), where the objective is a loss: gradients and optimizer
 	 * state take no memory. `result`: keep what the network makes of every batch, for tarn_predict. Not for plan

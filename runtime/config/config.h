@@ -47,7 +47,8 @@ enum data_type {
 	DATA_NPZ,
 	DATA_CIFAR10,
 	DATA_CIFAR100,
-	DATA_IMAGES
+	DATA_IMAGES,
+	DATA_MEMORY
 };
 enum label_set { LABELS_FINE, LABELS_COARSE };
 enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
@@ -103,6 +104,15 @@ struct size_list {
 	uint32_t count;
 };
 
+/* Of data.type memory; borrowed from the program. */
+struct given_samples {
+	const void *inputs; /* all samples, one after the other: bytes or float32 */
+	bool bytes;
+	const void
+		*targets; /* int32 labels, or float32 values for other losses; NULL where the input is its own target */
+	uint32_t samples;
+};
+
 struct config {
 	const char *file;  /* where it came from, for messages */
 	const char *name;  /* name: of the run; default: the file's stem */
@@ -151,6 +161,7 @@ struct config {
 		struct real_list mean, std; /* (x/255 - mean) / std for bytes, one value or one a channel */
 		uint32_t shift;             /* data.augment.shift: random crop after padding by so many pixels */
 		bool flip;                  /* data.augment.flip: random horizontal flip */
+		const struct given_samples *given, *given_test; /* of memory, set by the session; NULL: none */
 	} data;
 
 	struct {
@@ -204,8 +215,8 @@ struct config {
 	} train;
 
 	struct {
-		uint32_t type;                                                          /* enum objective_kind */
-		bool result; /* objective.result: of inference, the whole result of a batch stays readable */
+		uint32_t type; /* enum objective_kind */
+		bool result;   /* objective.result: of inference, the whole result of a batch stays readable */
 		uint32_t ways, shots, queries, tasks, test_classes, inner_steps, order; /* maml */
 		double inner_rate;
 		bool learn_rates;          /* an inner rate for each parameter, learnt too */

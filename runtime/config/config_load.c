@@ -36,12 +36,12 @@ static const struct unused_rule {
 	{ "data.test_archive", "data.type", BIT(DATA_NPZ) },
 	{ "data.label_set", "data.type", BIT(DATA_CIFAR100) },
 	{ "data.synthetic", "data.type", ARRAYS | CIFAR | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
-	{ "data.mean", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
-	{ "data.std", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
+	{ "data.mean", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) | BIT(DATA_MEMORY) },
+	{ "data.std", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) | BIT(DATA_MEMORY) },
 	{ "data.train_labels", "network.target", BIT(TARGET_DATA) },
 	{ "data.test_labels", "network.target", BIT(TARGET_DATA) },
 	{ "data.pixel_labels", "network.loss", BIT(LOSS_CROSS_ENTROPY) },
-	{ "data.pixel_labels", "data.type", ARRAYS | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
+	{ "data.pixel_labels", "data.type", ARRAYS | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) | BIT(DATA_MEMORY) },
 	{ "data.context", "data.type", BIT(DATA_TOKENS) | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
 	{ "data.token_type", "data.type", BIT(DATA_TOKENS) },
 	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
@@ -99,7 +99,8 @@ static enum tarn_status check_samples(const struct yaml_node *root, const struct
 {
 	static const char *const counts[] = { "data.samples", "data.test_samples" };
 	const struct config_key *type = config_find_key("data.type");
-	bool made = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	bool made = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH ||
+		    config->data.type == DATA_MEMORY;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts && !made; i++) {
 		const struct yaml_node *node = config_node(root, counts[i]);
 		if (node && !set_aside(root, "data.type", node) && !set_aside(root, "data.synthetic", node))

@@ -28,7 +28,7 @@ static const char *const strategies[] = {
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
 static const char *const efforts[] = { "fast", "normal", "max" };
 static const char *const data_types[] = { "idx", "npy",     "synthetic", "hash",  "tokens",
-					  "npz", "cifar10", "cifar100",  "images" };
+					  "npz", "cifar10", "cifar100",  "images", "memory" };
 static const char *const label_sets[] = { "fine", "coarse" };
 static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
