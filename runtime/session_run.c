@@ -70,8 +70,10 @@ static enum tarn_status find_program(const struct tarn_session *session, bool tr
 				     uint32_t *index)
 {
 	/* Inference has one program for whole batches that keeps the result. */
-	if (!train && session->inference.confusion && batch->samples == session->plan.program[0].batch)
-		return exec_run(&session->executor, 0);
+	if (!train && session->inference.confusion && batch->samples == session->plan.program[0].batch) {
+		*index = 0;
+		return TARN_OK;
+	}
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
 		const struct program *program = &session->plan.program[i];
 		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;

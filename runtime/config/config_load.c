@@ -8,8 +8,9 @@
 /* Arrays of samples and of labels, by name. */
 #define ARRAYS (BIT(DATA_IDX) | BIT(DATA_NPY) | BIT(DATA_NPZ))
 /* Objectives whose steps are batches of samples. */
-#define BATCHED \
-	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL) | BIT(OBJECTIVE_INFERENCE))
+#define BATCHED                                                                                                    \
+	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL) | \
+	 BIT(OBJECTIVE_INFERENCE))
 #define CIFAR (BIT(DATA_CIFAR10) | BIT(DATA_CIFAR100))
 
 /* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
