@@ -142,7 +142,7 @@ const struct config_key config_schema[] = {
 		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons; "
 		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them; npz: NumPy arrays in a zip "
 		  "archive; cifar10, cifar100: the binary version of these files; images: PNG, PPM and PGM files in a "
-		  "folder a class." },
+		  "folder a class; memory: what a program that uses the library hands over (docs/library.md)." },
 	{ .path = "data.synthetic", BOOL(data.synthetic), .default_text = "false", .example = "true",
 	  .help = "Made-up samples of the same shape stand in for files that are not there, to try a configuration without "
 		  "its data: data.samples to train on, data.test_samples (256) to evaluate on. It is said at the start and in "

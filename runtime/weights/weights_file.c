@@ -26,7 +26,7 @@ static enum tarn_status open_member(const struct weights_file *file, const struc
 				    struct array_header *header, uint64_t *header_bytes)
 {
 	uint8_t head[ARRAY_MAX_HEADER];
-	size_t bytes;
+	size_t bytes = 0;
 	enum tarn_status st = stream_open_part(file->stream, file->path, member->name, &member->part);
 	if (!st)
 		st = stream_read(file->stream, head, 12);
