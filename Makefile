@@ -193,11 +193,12 @@ endif
 
 # ---- Sources. What only the planner or YAML need is named first; the rest of those folders is always built. ----
 src-planner := $(filter-out runtime/planner/dag_file.c,$(wildcard runtime/boot*.c runtime/graph/build*.c runtime/graph/microbatch*.c runtime/graph/layer*.c runtime/graph/fuse* runtime/graph/simplify*.c \
-		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c models/*.c))
+		 runtime/autodiff/*.c runtime/planner/*.c runtime/planner/*/*.c) \
+		 $(filter-out models/exchange.c,$(wildcard models/*.c)))
 src-yaml := $(wildcard runtime/config/yaml_tree*.c runtime/config/config_load*.c runtime/planner/dag_file.c \
 		 runtime/device_file.c)
 src-base := $(wildcard $(addsuffix /*.c,runtime runtime/base runtime/config runtime/graph runtime/plan runtime/verify \
-		 runtime/exec runtime/data drivers))
+		 runtime/exec runtime/data runtime/weights drivers)) models/exchange.c
 
 src-y := $(filter-out $(src-planner) $(src-yaml),$(src-base))
 src-$(CONFIG_PLANNER) += $(src-planner)

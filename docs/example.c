@@ -1,5 +1,6 @@
 /*
- * example.c - train from memory: a network described in the program, its own arena, its own loop.
+ * example.c - train from memory: a network described in the program, samples in its own buffers, its own arena, its own
+ * loop; no file is read or written.
  *
  *     cc example.c $(pkg-config --cflags --libs tarn) -o example && ./example
  *
@@ -10,19 +11,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char configuration[] =
-	"name: example\n"
-	"memory: {budget: 256 KiB}\n"
-	"data: {type: synthetic, shape: [12, 12, 1], classes: 4, batch: 16, samples: 256, test_samples: 64}\n"
-	"layers:\n"
-	"- conv2d: {channels: 8, kernel: 3, padding: same}\n"
-	"- batch_norm\n"
-	"- relu\n"
-	"- max_pool: 2\n"
-	"- flatten\n"
-	"- dense: 4\n"
-	"optimizer: {type: adamw, learning_rate: 1e-2}\n"
-	"train: {epochs: 5}\n";
+#define SIDE 12
+#define CLASSES 4
+#define TRAIN 256
+#define TEST 64
+
+static const char configuration[] = "name: example\n"
+				    "memory: {budget: 256 KiB}\n"
+				    "data: {type: memory, shape: [12, 12, 1], classes: 4, batch: 16}\n"
+				    "layers:\n"
+				    "- conv2d: {channels: 8, kernel: 3, padding: same}\n"
+				    "- batch_norm\n"
+				    "- relu\n"
+				    "- max_pool: 2\n"
+				    "- flatten\n"
+				    "- dense: 4\n"
+				    "optimizer: {type: adamw, learning_rate: 1e-2}\n"
+				    "train: {epochs: 5}\n";
+
+static unsigned char image[TRAIN + TEST][SIDE][SIDE];
+static int32_t label[TRAIN + TEST];
+
+/* Noise, and a bright square in one of four corners. */
+static void make_samples(void)
+{
+	unsigned state = 1;
+	for (int n = 0; n < TRAIN + TEST; n++) {
+		label[n] = n % CLASSES;
+		for (int y = 0; y < SIDE; y++)
+			for (int x = 0; x < SIDE; x++) {
+				int corner = (y >= SIDE / 2) * 2 + (x >= SIDE / 2);
+				state = state * 1664525u + 1013904223u;
+				image[n][y][x] = (unsigned char)((state >> 25) + (corner == label[n] ? 100 : 0));
+			}
+	}
+}
 
 static int fail(const char *what)
 {
@@ -32,8 +55,14 @@ static int fail(const char *what)
 
 int main(void)
 {
+	make_samples();
+	const struct tarn_samples train = { image, true, label, TRAIN };
+	const struct tarn_samples test = { image[TRAIN], true, label + TRAIN, TEST };
+
 	/* First only plan: how much memory will it take? */
-	struct tarn_options options = { .config_text = configuration, .plan_only = true };
+	struct tarn_options options = {
+		.config_text = configuration, .train = &train, .test = &test, .plan_only = true
+	};
 	struct tarn_session *session;
 	struct tarn_plan_info info;
 	if (tarn_open(&options, &session))

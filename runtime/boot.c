@@ -37,6 +37,8 @@ static enum tarn_status add_program(const struct config *config, const struct sa
 		st = laplace_build(config, &shape, batch, arena, &program->graph);
 	else if (config->objective.type == OBJECTIVE_MAML)
 		st = maml_build(config, &shape, train, arena, &program->graph);
+	else if (train && config->objective.type == OBJECTIVE_INFERENCE)
+		st = inference_build(config, &shape, batch, arena, &program->graph);
 	else if (train)
 		st = training_build(config, &shape, batch, arena, &program->graph);
 	else

@@ -26,6 +26,13 @@ struct tarn_session {
 	struct device device;
 	struct executor executor;
 	const char *unrecorded; /* why steps are launched op by op, "" when they are not or need not be */
+	struct {
+		const struct tensor *input, *output; /* NULL: nothing is kept */
+		float *staged, *result;              /* on the host: of a batch */
+		int32_t *label;
+		uint64_t *confusion; /* of the evaluation that goes on; NULL: not asked for */
+	} inference;
+	const char *initialized; /* what weights_load reports; NULL when it was not asked */
 	struct dataset train, test;
 	struct episodes train_episodes, test_episodes; /* with objective.type: maml */
 	struct feed *train_feed, *test_feed;
@@ -78,6 +85,10 @@ static inline bool session_asks(const struct config *config)
  * there is none, and nothing ran. TARN_EINTERRUPTED when *options.stop became nonzero.
  */
 enum tarn_status session_next_batch(struct tarn_session *session, bool train, struct batch *batch);
+/* Boot (session_predict.c): buffers of objective.type inference. */
+enum tarn_status session_open_inference(struct tarn_session *session);
+/* Counts a staged batch with its labels in inference.confusion; `ran`: program 0 has just run on it. */
+enum tarn_status session_count_classes(struct tarn_session *session, const struct batch *batch, bool ran);
 
 /* TARN_EINVAL for a session that only planned. */
 enum tarn_status session_check_running(const struct tarn_session *session);

@@ -8,6 +8,7 @@
 #include "plan/draw.h"
 #include "plan/html.h"
 #include "plan/layer_table.h"
+#include "weights/weights_write.h"
 
 #include <string.h>
 
@@ -40,6 +41,19 @@ enum tarn_status tarn_save(struct tarn_session *session, const char *path)
 	if (!st && !session_computes(session))
 		st = tarn_fail(TARN_EUNSUPPORTED, "the null driver computes no weights: there is nothing to save");
 	return st ? st : snapshot_save(session->snapshot, path, &session->position);
+}
+
+enum tarn_status tarn_export(const char *snapshot, const char *path, const char *map, struct tarn_exported *exported)
+{
+	struct weights_written written;
+	enum tarn_status st = weights_write(snapshot, path, map, &written);
+	if (st)
+		return st;
+	*exported = (struct tarn_exported){ .tensors = written.tensors,
+					    .bytes = written.bytes,
+					    .averages = written.averages };
+	memcpy(exported->family, written.family, sizeof exported->family);
+	return TARN_OK;
 }
 
 enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash)
@@ -126,6 +140,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .device = plan->device ? plan->device : "",
 					 .synthetic = session->config.data.synthetic,
 					 .fell_back = report->fell_back,
+					 .initialized = session->initialized ? session->initialized : "",
 					 .log_every = session->config.train.log_every,
 					 .evaluate_every = session->config.train.evaluate_every,
 					 .snapshot_every = session->config.train.snapshot_every,
@@ -133,6 +148,7 @@ enum tarn_status tarn_plan_info(const struct tarn_session *session, struct tarn_
 					 .resumed_steps = session->resumed_steps };
 	const struct graph *graph = &plan->program[0].graph;
 	uint32_t input = graph_find(graph, "staging/input");
+	info->tokens = input != TENSOR_NONE && graph->tensor[input].dtype == DTYPE_I32;
 	for (uint32_t d = 1; input != TENSOR_NONE && d < graph->tensor[input].rank && d <= 5; d++)
 		info->sample_dim[info->sample_rank++] = graph->tensor[input].dim[d];
 	info->shapes = session->config.data.shapes.count;

@@ -4,6 +4,8 @@
 #include "base/folder.h"
 #include "exec/lockdown.h"
 #include "verify/verify.h"
+#include "weights/weights_file.h"
+#include "weights/weights_load.h"
 #ifdef CONFIG_PLANNER
 #include "boot.h"
 #include "boot_choice.h"
@@ -42,6 +44,29 @@ static bool may_change_after_planning(const char *override)
 	return false;
 }
 
+/* Samples of the program, for data.type memory. */
+static enum tarn_status take_samples(struct tarn_session *session, const struct tarn_options *options)
+{
+	struct config *config = &session->config;
+	const struct tarn_samples *from[2] = { options->train, options->test };
+	const struct given_samples **to[2] = { &config->data.given, &config->data.given_test };
+	if ((options->train || options->test) && config->data.type != DATA_MEMORY)
+		return tarn_fail(TARN_EINVAL, "tarn_open: samples were handed over, but data.type is not memory");
+	for (int i = 0; i < 2; i++) {
+		struct given_samples *copy = from[i] ? HOST_NEW(&session->arena, struct given_samples) : NULL;
+		if (!from[i])
+			continue;
+		if (!copy)
+			return TARN_ENOMEM;
+		*copy = (struct given_samples){ .inputs = from[i]->inputs,
+						.bytes = from[i]->bytes,
+						.targets = from[i]->targets,
+						.samples = from[i]->samples };
+		*to[i] = copy;
+	}
+	return TARN_OK;
+}
+
 static enum tarn_status load_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	for (uint32_t i = 0; i < options->overrides; i++)
@@ -54,6 +79,8 @@ static enum tarn_status load_plan(struct tarn_session *session, const struct tar
 	if (!st)
 		st = config_from_lines(session->plan.config_lines, options->plan_path, options->override,
 				       options->overrides, &session->arena, &session->config);
+	if (!st)
+		st = take_samples(session, options);
 	if (!st)
 		st = verify_plan(&session->plan, &session->arena);
 	if (st == TARN_EVERIFY)
@@ -146,6 +173,18 @@ static enum tarn_status choose_plan(struct tarn_session *session)
 	return TARN_OK;
 }
 
+/* Batches are as large as the parts that training takes them in; whole samples, and none is left over to train on. */
+static void fit_inference(struct config *config, bool result)
+{
+	uint32_t parts = config->memory.microbatches == MICROBATCHES_AUTO ? 1 : config->train.accumulate;
+	config->data.batch = (config->data.batch + parts - 1) / parts;
+	config->memory.microbatches = MICROBATCHES_GIVEN;
+	config->train.accumulate = 1;
+	config->objective.result = config->objective.result || result;
+	config->data.drop_last = true;
+	config->data.shapes.count = 0;
+}
+
 static enum tarn_status make_plan(struct tarn_session *session, const struct tarn_options *options)
 {
 	struct config *config = &session->config;
@@ -160,6 +199,12 @@ static enum tarn_status make_plan(struct tarn_session *session, const struct tar
 	(void)config;
 	st = tarn_fail(TARN_EUNSUPPORTED, "this build reads no YAML (CONFIG_YAML is off): give it a plan file");
 #endif
+	if (!st)
+		st = take_samples(session, options);
+	if (!st && options->inference && config->objective.type == OBJECTIVE_LOSS)
+		config->objective.type = OBJECTIVE_INFERENCE;
+	if (!st && config->objective.type == OBJECTIVE_INFERENCE)
+		fit_inference(config, options->result);
 	if (!st)
 		st = open_planning_device(session, options);
 	return st ? st : choose_plan(session);
@@ -263,6 +308,30 @@ static void count_steps(struct tarn_session *session)
 }
 
 /* The beginning, or where the snapshot stopped. A place in an epoch means nothing for other data or another batch. */
+/* train.initialize: other weights than those that were just made. */
+static enum tarn_status initialize(struct tarn_session *session)
+{
+	const struct config *config = &session->config;
+	const struct weights_request request = { .path = config->train.initialize,
+						 .map = config->train.initialize_map,
+						 .skip = &config->train.initialize_skip };
+	if (!*request.path && (*request.map || request.skip->count))
+		return tarn_fail(TARN_EINVAL, "%s needs train.initialize, the file it is about",
+				 *request.map ? "train.initialize_map" : "train.initialize_skip");
+	if (!*request.path || !session_computes(session))
+		return TARN_OK;
+	return weights_load(&session->executor, &request, &session->arena, &session->initialized);
+}
+
+/* Weights to evaluate, with PyTorch's names. */
+static enum tarn_status load_foreign(struct tarn_session *session, const char *path)
+{
+	const struct config *config = &session->config;
+	static const struct text_list nothing;
+	const struct weights_request request = { .path = path, .map = config->train.initialize_map, .skip = &nothing };
+	return weights_load(&session->executor, &request, &session->arena, &session->initialized);
+}
+
 static enum tarn_status start_position(struct tarn_session *session, const struct tarn_options *options)
 {
 	const char *resume_path = options->resume_path;
@@ -272,7 +341,9 @@ static enum tarn_status start_position(struct tarn_session *session, const struc
 						 .samples = session->train.samples };
 	*position = start;
 	if (!resume_path)
-		return TARN_OK;
+		return initialize(session);
+	if (options->weights_only && weights_file_is_foreign(resume_path, &session->arena))
+		return load_foreign(session, resume_path);
 	enum tarn_status st = snapshot_load_newest(session->snapshot, resume_path, position);
 	if (st || options->weights_only)
 		return st;
@@ -355,6 +426,8 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 	if (!st && options->lockdown)
 		st = confine_files(session, options);
 	if (!st)
+		st = session_open_inference(session);
+	if (!st)
 		st = exec_rehearse(&session->executor, config->graph, arena, &session->unrecorded);
 	if (!st)
 		st = exec_initialize(&session->executor, config->network.init == NETWORK_INIT_HASH, config->train.seed,
@@ -363,7 +436,7 @@ static enum tarn_status start_run(struct tarn_session *session, const struct tar
 		st = nonfinite_open(&session->executor, config->train.on_nonfinite, arena, &session->nonfinite);
 	if (!st)
 		st = snapshot_open(&session->executor, session->snapshot_path, arena, &session->snapshot);
-	if (!st && session_asks(config))
+	if (!st && (session_asks(config) || config->objective.type == OBJECTIVE_INFERENCE))
 		snapshot_leave_out_optimizer(session->snapshot);
 	if (!st)
 		st = start_position(session, options);

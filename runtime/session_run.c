@@ -91,6 +91,11 @@ static uint64_t count_labels(const struct tarn_session *session, const struct da
 static enum tarn_status find_program(const struct tarn_session *session, bool train, const struct batch *batch,
 				     uint32_t *index)
 {
+	/* Inference has one program for whole batches that keeps the result. */
+	if (!train && session->inference.confusion && batch->samples == session->plan.program[0].batch) {
+		*index = 0;
+		return TARN_OK;
+	}
 	for (uint32_t i = 0; i < session->plan.programs; i++) {
 		const struct program *program = &session->plan.program[i];
 		bool trains = program->kind == PROGRAM_TRAIN || program->kind == PROGRAM_TRAIN_LAST;
@@ -246,6 +251,8 @@ enum tarn_status tarn_step(struct tarn_session *session, struct tarn_metrics *ou
 		st = tarn_fail(TARN_EINVAL,
 			       "objective.type is %s: this plan asks about trained weights, it does not train",
 			       session->config.objective.type == OBJECTIVE_HVP ? "hvp" : "laplace");
+	if (!st && session->config.objective.type == OBJECTIVE_INFERENCE)
+		st = tarn_fail(TARN_EINVAL, "objective.type is inference: this plan evaluates, it does not train");
 	if (st)
 		return st;
 	struct tarn_metrics metrics = { 0 };
@@ -323,6 +330,8 @@ enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluat
 			st = run_program(session, false, &batch);
 		if (!st)
 			st = read_metrics(session, labels, &metrics);
+		if (!st && session->inference.confusion)
+			st = session_count_classes(session, &batch, batch.samples == session->plan.program[0].batch);
 		sum.samples += batch.samples;
 		counted += labels;
 		add_parts(&sum, &metrics);

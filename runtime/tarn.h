@@ -32,14 +32,32 @@ extern "C" {
 
 struct tarn_session;
 
+/*
+ * Samples of data.type: memory, which the program owns. Borrowed until tarn_close, and not changed till then; nothing
+ * is copied. Their shape is data.shape, in the order H W C; data.mean and data.std are applied.
+ */
+struct tarn_samples {
+	const void *inputs;  /* one sample after the other: bytes (0 to 255), or float32 */
+	bool bytes;          /* inputs are bytes */
+	const void *targets; /* int32 labels for cross-entropy, else float32; NULL where the input is its own target */
+	uint32_t samples;
+};
+
 struct tarn_options {
 	const char *config_path;     /* YAML file; or */
 	const char *config_text;     /* YAML text, zero-terminated; or */
 	const char *plan_path;       /* plan file made by `tarn plan -o` */
 	const char *const *override; /* "key=value" */
 	uint32_t overrides;
-	const char *resume_path;  /* snapshot to go on from; NULL: from the start */
-	bool weights_only;        /* resume_path is there to be evaluated: seed, batch and data may be others */
+	const struct tarn_samples *train, *test; /* of data.type: memory; test may be NULL: there is no test set */
+	const char *resume_path;                 /* snapshot to go on from; NULL: from the start */
+	bool weights_only; /* resume_path is there to be evaluated: seed, batch and data may be others */
+	/*
+	 * Plan no training step (objective.type: inference), where the objective is a loss: gradients and optimizer
+	 * state take no memory. `result`: keep what the network makes of every batch, for tarn_predict. Not for plan
+	 * files.
+	 */
+	bool inference, result;
 	void *arena;              /* caller's memory for the arena, borrowed until tarn_close; NULL: own reservation */
 	uint64_t arena_bytes;     /* its size */
 	bool lockdown;            /* after boot no mapping, program, socket, foreign file: exec/lockdown.h (Linux) */
@@ -57,6 +75,7 @@ struct tarn_plan_info {
 	uint64_t stored_bytes, fetched_bytes;             /* that a training step copies there and back */
 	uint64_t parameter_count, plan_checksum, step_ns; /* step_ns: planned time of a training step */
 	uint32_t recomputed_ops, threads, batch;
+	bool tokens;                         /* samples are token ids, not values */
 	uint32_t sample_rank, sample_dim[5]; /* of one input: H, W, C or F; the largest of data.shapes */
 	uint32_t shapes, shape[8];           /* data.shapes, the largest first; 0: one shape */
 	uint64_t state_bytes;                /* of optimizer state */
@@ -84,6 +103,8 @@ struct tarn_plan_info {
 	uint32_t log_every, evaluate_every, snapshot_every; /* from the configuration's train section */
 	const char *run;                                    /* train.run, "" without one; borrowed */
 	bool tensorboard;                                   /* train.log */
+	const char *
+		initialized; /* train.initialize: lines that name what was loaded and what was not; "" when it is off */
 };
 
 /* With network.losses: one of the losses whose weighted sum is the loss of a step or of an evaluation. */
@@ -106,11 +127,12 @@ struct tarn_metrics {
 	double loss_scale;                   /* after this step; NaN unless precision.compute is float16 */
 	uint64_t skipped_steps;              /* steps so far that changed nothing, since gradients overflowed */
 	double wall_ms, cpu_ms;              /* of this step, waiting for data included in wall_ms */
-	/* Not NULL: the loss or gradient of this step is not finite; says what and where, until the next step. */
+	/* Not NULL: the loss or gradient of this step is not finite; says what, and where it began. Until the next
+	 * step. */
 	const char *nonfinite;
-	bool skipped;                        /* train.on_nonfinite: skip undid it; its numbers are those it had */
-	bool epoch_end;                      /* this step was the last of its epoch */
-	bool finished;                       /* train.epochs or train.max_steps is reached */
+	bool skipped;   /* train.on_nonfinite: skip undid the step; its numbers are those it had */
+	bool epoch_end; /* this step was the last of its epoch */
+	bool finished;  /* train.epochs or train.max_steps is reached */
 };
 
 struct tarn_evaluation {
@@ -129,11 +151,55 @@ TARN_API enum tarn_status tarn_step(struct tarn_session *session, struct tarn_me
 TARN_API enum tarn_status tarn_evaluate(struct tarn_session *session, struct tarn_evaluation *evaluation);
 
 /*
+ * Inference: a session whose configuration has objective.type: inference plans no training step, so that gradients and
+ * optimizer state take no memory; opened with `weights_only`. It cannot tarn_step.
+ *
+ * Inputs are what data files hold: bytes or floats (data.mean and data.std are applied here), H W C; or token ids.
+ */
+enum tarn_input { TARN_INPUT_BYTES, TARN_INPUT_FLOATS, TARN_INPUT_TOKENS };
+
+struct tarn_result {
+	uint32_t rank, dim[5]; /* of one sample's result: classes; or T, classes; H, W, channels */
+	uint64_t elements;     /* their product */
+	uint64_t inputs;       /* elements of one sample */
+	bool logits;           /* of classes: the last dimension goes through a softmax */
+};
+
+/* TARN_EINVAL where no result is kept: see objective.result. */
+TARN_API enum tarn_status tarn_result_info(const struct tarn_session *session, struct tarn_result *result);
+/*
+ * The network's results for 1 to tarn_plan_info.batch samples: result[samples * tarn_result.elements]. TARN_EDATA for a
+ * token that is no id.
+ */
+TARN_API enum tarn_status tarn_predict(struct tarn_session *session, enum tarn_input kind, const void *input,
+				       uint32_t samples, float *result);
+/*
+ * tarn_evaluate, and confusion[label * classes + predicted] counts the test samples. For one label a sample;
+ * TARN_EINVAL for others and when `classes` is not their number.
+ */
+TARN_API enum tarn_status tarn_evaluate_classes(struct tarn_session *session, struct tarn_evaluation *evaluation,
+						uint64_t *confusion, uint32_t classes);
+
+/*
  * Weights, optimizer state, counters and position, as safetensors; atomic. path NULL: train.snapshot. TARN_EDIVERGED
  * when a weight is not finite, TARN_EUNSUPPORTED on the null driver, which computes none: what is there is kept.
  */
 TARN_API enum tarn_status tarn_save(struct tarn_session *session, const char *path);
 TARN_API enum tarn_status tarn_weights_hash(struct tarn_session *session, uint64_t *hash);
+
+struct tarn_exported {
+	uint32_t tensors;
+	uint64_t bytes;  /* of the file */
+	char family[32]; /* whose names in PyTorch: "resnet"; "" for the own ones with points */
+	bool averages;   /* train.ema: the averages were written, which are what evaluation reads */
+};
+
+/*
+ * The weights of a snapshot for PyTorch, as safetensors, or as npz when `path` ends so. `map`: a file of names as for
+ * train.initialize_map, NULL none. The other way is a session with train.initialize and tarn_save.
+ */
+TARN_API enum tarn_status tarn_export(const char *snapshot, const char *path, const char *map,
+				      struct tarn_exported *exported);
 
 /* A tensor by name ("conv1/weight"), as it lies in the arena. bytes must equal its size. */
 TARN_API enum tarn_status tarn_read_tensor(struct tarn_session *session, const char *name, void *target,

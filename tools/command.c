@@ -138,6 +138,14 @@ static bool parse_valued(int argc, char **argv, int *i, unsigned set, struct arg
 			{ "--html", ARGUMENT_SHOW, &arguments->html },
 			{ "--vary", ARGUMENT_FIT, &arguments->vary },
 			{ "--dump-dag", ARGUMENT_SHOW, &arguments->dump_dag },
+			{ "--config", ARGUMENT_IMPORT, &arguments->options.config_path },
+			{ "--map", ARGUMENT_IMPORT, &arguments->map },
+			{ "--prompt", ARGUMENT_SAMPLE, &arguments->prompt },
+			{ "--length", ARGUMENT_SAMPLE, &arguments->length },
+			{ "--temperature", ARGUMENT_SAMPLE, &arguments->temperature },
+			{ "--top", ARGUMENT_SAMPLE, &arguments->top },
+			{ "--seed", ARGUMENT_SAMPLE, &arguments->seed },
+			{ "--count", ARGUMENT_SAMPLE, &arguments->count },
 			{ "--device", ARGUMENT_DEVICE, &arguments->options.device_path } };
 	const char *value;
 	for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -168,8 +176,16 @@ static enum tarn_status parse_positional(char **argv, const char *text, unsigned
 		options->plan_path = text;
 		return TARN_OK;
 	}
+	if (set & ARGUMENT_IMPORT && !arguments->weights) {
+		arguments->weights = text;
+		return TARN_OK;
+	}
 	if (set & ARGUMENT_CONFIG && !options->config_path) {
 		options->config_path = text;
+		return TARN_OK;
+	}
+	if (set & ARGUMENT_INPUTS && arguments->inputs < MAX_INPUTS) {
+		arguments->input[arguments->inputs++] = text;
 		return TARN_OK;
 	}
 	return tarn_fail(TARN_EINVAL, "%s: one argument too many: %s", argv[0], text);
@@ -195,6 +211,8 @@ enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arg
 			arguments->quiet = true;
 		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--verbose"))
 			arguments->verbose = true;
+		else if (set & ARGUMENT_INPUTS && !strcmp(argv[i], "--csv"))
+			arguments->csv = true;
 		else if (set & ARGUMENT_RUN && !strcmp(argv[i], "--lockdown"))
 			arguments->options.lockdown = true;
 		else if (!parse_valued(argc, argv, &i, set, arguments, &status))

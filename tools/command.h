@@ -8,6 +8,7 @@
 
 #define MAX_OVERRIDES 64
 #define COMMAND_OVERRIDES 5 /* that a command adds to the user's */
+#define MAX_INPUTS 4096
 
 /* The options that commands take; each command says which ones it knows. */
 struct arguments {
@@ -16,9 +17,14 @@ struct arguments {
 	char max_steps[64]; /* "train.max_steps=N" */
 	const char *output; /* -o */
 	const char *svg, *html, *dump_dag;
-	const char *vector;   /* --vector */
-	const char *vary;     /* --vary */
-	const char *fraction; /* --fraction */
+	const char *vector;                                             /* --vector */
+	const char *vary;                                               /* --vary */
+	const char *fraction;                                           /* --fraction */
+	const char *weights, *map;                                      /* of import */
+	const char *prompt, *length, *temperature, *top, *seed, *count; /* of sample */
+	const char *input[MAX_INPUTS];                                  /* of predict */
+	uint32_t inputs;
+	bool csv;
 	bool json, print, explain, summary, help, quiet, verbose;
 };
 
@@ -33,7 +39,10 @@ enum argument_set {
 	ARGUMENT_DEVICE = 128,         /* --device FILE */
 	ARGUMENT_VECTOR = 256,         /* --vector FILE */
 	ARGUMENT_FIT = 512,            /* --vary KEY, --svg FILE */
-	ARGUMENT_FRACTION = 1024       /* --fraction NUMBER */
+	ARGUMENT_FRACTION = 1024,      /* --fraction NUMBER */
+	ARGUMENT_IMPORT = 4096,        /* WEIGHTS --config CONFIG.yaml, --map FILE */
+	ARGUMENT_INPUTS = 8192,        /* FILE ..., --csv */
+	ARGUMENT_SAMPLE = 16384        /* --prompt TEXT, --length N, --temperature T, --top K, --seed S, --count N */
 };
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
@@ -71,6 +80,10 @@ int command_verify(int argc, char **argv);
 int command_hvp(int argc, char **argv);
 int command_laplace(int argc, char **argv);
 int command_prune(int argc, char **argv);
+int command_export(int argc, char **argv);
+int command_import(int argc, char **argv);
+int command_predict(int argc, char **argv);
+int command_sample(int argc, char **argv);
 
 /* How a command is called and what its options do; false when there is no such command. */
 bool print_command_help(const char *name);

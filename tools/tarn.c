@@ -114,6 +114,40 @@ static const struct {
 	  "rate,\n"
 	  "throughput, memory and time as planned and as measured, the arena. Several runs are compared.\n"
 	  "  -o FILE  the page; it needs nothing else\n" },
+	{ "export", "tarn export SNAPSHOT -o FILE.safetensors|FILE.npz [--map FILE] [--json]",
+	  "The weights of a snapshot for PyTorch: load_state_dict(safetensors.torch.load_file(FILE)) takes them.\n"
+	  "Names and layouts are torchvision's for resnet, resnet_imagenet, vgg, densenet, mobilenetv2 and vit, "
+	  "GPT-2's\n"
+	  "for gpt; of other networks the own names with points (docs/weights.md).\n"
+	  "  --map FILE  other names: a line a tensor, OWN OTHER, or OWN OTHER transposed\n" },
+#ifdef CONFIG_PLANNER
+	{ "import",
+	  "tarn import WEIGHTS.safetensors|WEIGHTS.npz --config CONFIG [key=value ...] -o SNAPSHOT [--map FILE]",
+	  "Weights with PyTorch's names as a snapshot of the network in CONFIG, at step 0. Every tensor must be there "
+	  "and\n"
+	  "fit, but for what train.initialize_skip names; a training can also take the file as train.initialize.\n"
+	  "  --map FILE  other names, as for export\n" },
+#endif
+#ifdef CONFIG_PLANNER
+	{ "predict", "tarn predict CONFIG --weights FILE INPUT ... [key=value ...] [--csv]",
+	  "What the network says of each input: class and probabilities, or its values; a line of JSON a sample.\n"
+	  "Inputs are npy and IDX files (one sample or many), PNG, PPM and PGM images, and for networks of tokens\n"
+	  "files of bytes, of which the last data.context count and the next token is predicted.\n"
+	  "  --weights FILE  a snapshot, or safetensors or npz with PyTorch's names\n"
+	  "  --csv           a table instead of JSON\n"
+	  "Where the training data are not at hand, data.synthetic=true data.shape=[28,28,1] data.classes=10 stand "
+	  "in.\n" },
+	{ "sample",
+	  "tarn sample CONFIG --weights FILE [--prompt TEXT] [--length N] [--temperature T] [--top K] [--seed S]\n"
+	  "            [--count N] [-o IMAGE.pgm] [key=value ...]",
+	  "Draws from a network that learned to: text after a prompt from gpt, lstm and gru, images from pixelcnn and\n"
+	  "pixelcnnpp. The same seed gives the same sample.\n"
+	  "  --length N       tokens to write; default 256\n"
+	  "  --temperature T  below 1 bolder, above 1 more varied; 0: always the likeliest. Default 1\n"
+	  "  --top K          only among the K likeliest; default all\n"
+	  "  --count N        images side by side in the file; default 1\n"
+	  "  -o FILE          images: a PGM or PPM file\n" },
+#endif
 	{ "hvp",
 	  "tarn hvp CONFIG | --plan FILE.plan [key=value ...] [--weights SNAPSHOT] [--vector SNAPSHOT] [-o FILE.npy] "
 	  "[--json]",
@@ -322,9 +356,13 @@ static const struct {
 	{ "eval", command_eval },
 	{ "report", command_report },
 	{ "hvp", command_hvp },
+	{ "export", command_export },
 #ifdef CONFIG_PLANNER
 	{ "laplace", command_laplace },
 	{ "prune", command_prune },
+	{ "predict", command_predict },
+	{ "sample", command_sample },
+	{ "import", command_import },
 #endif
 	{ "verify", command_verify },
 	{ "info", command_info },
@@ -357,7 +395,8 @@ int main(int argc, char **argv)
 	}
 	signal(SIGXFSZ, SIG_IGN); /* the write beyond a limit fails, and the sentence names its file */
 	if (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "calibrate") ||
-	    !strcmp(argv[1], "hvp") || !strcmp(argv[1], "laplace") || !strcmp(argv[1], "prune"))
+	    !strcmp(argv[1], "hvp") || !strcmp(argv[1], "laplace") || !strcmp(argv[1], "prune") ||
+	    !strcmp(argv[1], "predict") || !strcmp(argv[1], "sample"))
 		shorten_spinning(argv);
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name)) {

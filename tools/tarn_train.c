@@ -1,4 +1,5 @@
 /* tarn_train.c - `tarn train` and `tarn eval`: the loop around the library, and what it shows. */
+#include "classes.h"
 #include "command.h"
 #include "progress.h"
 #include "run_folder.h"
@@ -25,6 +26,7 @@ struct run {
 	struct tarn_plan_info info;
 	struct tarn_metrics metrics;
 	struct tarn_evaluation evaluation;
+	struct classes classes; /* of eval */
 	double wall_ms[TIMES], cpu_ms[TIMES];
 	double start_ms, boot_ms;
 	double train_ms;         /* time in steps */
@@ -188,7 +190,7 @@ static void print_parts_text(const struct tarn_loss *part, uint32_t parts)
 static enum tarn_status evaluate(struct run *run)
 {
 	run->evaluation.samples = 0;
-	enum tarn_status st = tarn_evaluate(run->session, &run->evaluation);
+	enum tarn_status st = classes_evaluate(run->session, &run->evaluation, &run->classes);
 	if (!st)
 		st = run_folder_evaluation(&run->folder, run->metrics.step, run->metrics.epoch, &run->evaluation);
 	const struct tarn_evaluation *e = &run->evaluation;
@@ -316,6 +318,7 @@ static enum tarn_status print_result_json(struct run *run)
 	printf(", \"threads\": %u, ", info->threads);
 	print_ledger_json(run);
 	print_parts(run->metrics.part, run->steps ? run->metrics.parts : 0, "\"losses\": {");
+	classes_json(&run->classes);
 	print_parts(run->evaluation.part, run->evaluation.samples ? run->evaluation.parts : 0, "\"test_losses\": {");
 	printf("\"synthetic_data\": %s, ", info->synthetic ? "true" : "false");
 	json_number("images_per_s", run->steps ? (double)run->samples / run->train_ms * 1e3 : NAN);
@@ -389,6 +392,7 @@ static void print_start(const struct run *run, const struct arguments *arguments
 	if (arguments->verbose)
 		tarn_plan_explain(run->session, false, stdout);
 	print_ledger(run);
+	fputs(run->info.initialized, stdout);
 	if (run->info.resumed_steps)
 		printf("resumed at step %llu of %llu from %s\n", (unsigned long long)run->info.resumed_steps,
 		       (unsigned long long)run->info.total_steps, arguments->options.resume_path);
@@ -487,6 +491,7 @@ int command_eval(int argc, char **argv)
 	}
 	arguments_write_nothing(&arguments);
 	arguments.options.weights_only = true;
+	arguments.options.inference = true;
 	st = open_run(&run, &arguments);
 	if (!st)
 		st = evaluate(&run);
@@ -495,6 +500,9 @@ int command_eval(int argc, char **argv)
 			       "eval: the configuration has no test set; see data.test_inputs or data.test_samples");
 	if (!st && run.json)
 		st = print_result_json(&run);
+	else if (!st)
+		classes_print(&run.classes);
+	classes_free(&run.classes);
 	tarn_close(run.session);
 	return st ? command_fail(st) : 0;
 }

@@ -47,7 +47,8 @@ enum data_type {
 	DATA_NPZ,
 	DATA_CIFAR10,
 	DATA_CIFAR100,
-	DATA_IMAGES
+	DATA_IMAGES,
+	DATA_MEMORY
 };
 enum label_set { LABELS_FINE, LABELS_COARSE };
 enum token_type { TOKEN_BYTE, TOKEN_UINT16 };
@@ -62,7 +63,8 @@ enum objective_kind {
 	OBJECTIVE_MAML,
 	OBJECTIVE_GRADIENT_PENALTY,
 	OBJECTIVE_ADVERSARIAL,
-	OBJECTIVE_LAPLACE
+	OBJECTIVE_LAPLACE,
+	OBJECTIVE_INFERENCE
 };
 enum attack_method { ATTACK_FGSM, ATTACK_PGD };
 enum hvp_task { HVP_PRODUCT, HVP_TRACE, HVP_DIAGONAL, HVP_EIGENVALUES, HVP_DENSITY, HVP_HESSIAN };
@@ -102,6 +104,15 @@ struct real_list {
 struct size_list {
 	uint32_t item[8];
 	uint32_t count;
+};
+
+/* Of data.type memory; borrowed from the program. */
+struct given_samples {
+	const void *inputs; /* all samples, one after the other: bytes or float32 */
+	bool bytes;
+	const void
+		*targets; /* int32 labels, or float32 values for other losses; NULL where the input is its own target */
+	uint32_t samples;
 };
 
 struct config {
@@ -152,6 +163,7 @@ struct config {
 		struct real_list mean, std; /* (x/255 - mean) / std for bytes, one value or one a channel */
 		uint32_t shift;             /* data.augment.shift: random crop after padding by so many pixels */
 		bool flip;                  /* data.augment.flip: random horizontal flip */
+		const struct given_samples *given, *given_test; /* of memory, set by the session; NULL: none */
 	} data;
 
 	struct {
@@ -162,6 +174,7 @@ struct config {
 		double label_smoothing;
 		const struct yaml_node *losses; /* network.losses: beside `loss`; NULL: none, or a plan that has them */
 		int32_t ignore_index;           /* label of rows that do not count; -1: none */
+		struct text_list freeze; /* network.freeze: patterns of names of parameters that are not trained */
 	} network;
 
 	struct {
@@ -194,17 +207,21 @@ struct config {
 		double ema;               /* decay of the averages of weights; 0: none */
 		uint32_t on_nonfinite;    /* enum on_nonfinite: a loss or gradient that is not finite */
 		uint64_t seed;
-		uint32_t threads;        /* 0: all cores */
-		uint32_t log_every;      /* steps */
-		uint32_t evaluate_every; /* epochs; 0: only at the end */
-		const char *snapshot;    /* train.snapshot: file; "" none */
-		uint32_t snapshot_every; /* epochs; 0: only at the end */
-		const char *run;         /* train.run: folder; "" none */
-		uint32_t log;            /* enum train_log */
+		uint32_t threads;                 /* 0: all cores */
+		uint32_t log_every;               /* steps */
+		uint32_t evaluate_every;          /* epochs; 0: only at the end */
+		const char *snapshot;             /* train.snapshot: file; "" none */
+		uint32_t snapshot_every;          /* epochs; 0: only at the end */
+		const char *run;                  /* train.run: folder; "" none */
+		uint32_t log;                     /* enum train_log */
+		const char *initialize;           /* train.initialize: file of weights to start from; "" none */
+		const char *initialize_map;       /* of foreign names; "" none */
+		struct text_list initialize_skip; /* patterns of tensors that keep their initial values */
 	} train;
 
 	struct {
-		uint32_t type;                                                          /* enum objective_kind */
+		uint32_t type; /* enum objective_kind */
+		bool result;   /* objective.result: of inference, the whole result of a batch stays readable */
 		uint32_t ways, shots, queries, tasks, test_classes, inner_steps, order; /* maml */
 		double inner_rate;
 		bool learn_rates;          /* an inner rate for each parameter, learnt too */

@@ -8,9 +8,9 @@
 /* Arrays of samples and of labels, by name. */
 #define ARRAYS (BIT(DATA_IDX) | BIT(DATA_NPY) | BIT(DATA_NPZ))
 /* Objectives whose steps are batches of samples. */
-#define BATCHED \
+#define BATCHED                                                                                                    \
 	(BIT(OBJECTIVE_LOSS) | BIT(OBJECTIVE_HVP) | BIT(OBJECTIVE_GRADIENT_PENALTY) | BIT(OBJECTIVE_ADVERSARIAL) | \
-	 BIT(OBJECTIVE_LAPLACE))
+	 BIT(OBJECTIVE_LAPLACE) | BIT(OBJECTIVE_INFERENCE))
 #define CIFAR (BIT(DATA_CIFAR10) | BIT(DATA_CIFAR100))
 
 /* Keys that only some choice of another key reads. Given without it they would be ignored in silence. */
@@ -37,12 +37,12 @@ static const struct unused_rule {
 	{ "data.test_archive", "data.type", BIT(DATA_NPZ) },
 	{ "data.label_set", "data.type", BIT(DATA_CIFAR100) },
 	{ "data.synthetic", "data.type", ARRAYS | CIFAR | BIT(DATA_TOKENS) | BIT(DATA_IMAGES) },
-	{ "data.mean", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
-	{ "data.std", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) },
+	{ "data.mean", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) | BIT(DATA_MEMORY) },
+	{ "data.std", "data.type", ARRAYS | CIFAR | BIT(DATA_IMAGES) | BIT(DATA_MEMORY) },
 	{ "data.train_labels", "network.target", BIT(TARGET_DATA) },
 	{ "data.test_labels", "network.target", BIT(TARGET_DATA) },
 	{ "data.pixel_labels", "network.loss", BIT(LOSS_CROSS_ENTROPY) },
-	{ "data.pixel_labels", "data.type", ARRAYS | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
+	{ "data.pixel_labels", "data.type", ARRAYS | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) | BIT(DATA_MEMORY) },
 	{ "data.context", "data.type", BIT(DATA_TOKENS) | BIT(DATA_SYNTHETIC) | BIT(DATA_HASH) },
 	{ "data.token_type", "data.type", BIT(DATA_TOKENS) },
 	{ "network.chunked_loss", "network.loss", 1u << LOSS_CROSS_ENTROPY },
@@ -65,6 +65,7 @@ static const struct unused_rule {
 	{ "objective.step_size", "objective.type", BIT(OBJECTIVE_ADVERSARIAL) },
 	{ "objective.steps", "objective.method", BIT(ATTACK_PGD) },
 	{ "objective.step_size", "objective.method", BIT(ATTACK_PGD) },
+	{ "objective.result", "objective.type", BIT(OBJECTIVE_INFERENCE) },
 	{ "data.batch", "objective.type", BATCHED },
 	{ "train.accumulate", "objective.type", BATCHED },
 	{ "data.shuffle", "objective.type", BATCHED },
@@ -99,7 +100,8 @@ static enum tarn_status check_samples(const struct yaml_node *root, const struct
 {
 	static const char *const counts[] = { "data.samples", "data.test_samples" };
 	const struct config_key *type = config_find_key("data.type");
-	bool made = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH;
+	bool made = config->data.synthetic || config->data.type == DATA_SYNTHETIC || config->data.type == DATA_HASH ||
+		    config->data.type == DATA_MEMORY;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts && !made; i++) {
 		const struct yaml_node *node = config_node(root, counts[i]);
 		if (node && !set_aside(root, "data.type", node) && !set_aside(root, "data.synthetic", node))

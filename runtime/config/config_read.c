@@ -236,6 +236,7 @@ static void derive_files(const struct yaml_node *root, struct config *config)
 		/* The labels are in the inputs' files. */
 		{ DATA_TOKENS, "train.tokens", "", "", "" },
 		/* The files have fixed names. */
+		{ DATA_MEMORY, "", "", "", "" },
 		{ DATA_CIFAR10, "", "", "", "" },
 		{ DATA_CIFAR100, "", "", "", "" },
 	};

@@ -27,13 +27,14 @@ static const char *const strategies[] = {
 };
 static const uint32_t strategy_alias[] = { STRATEGY_SQRT, STRATEGY_MANUAL };
 static const char *const efforts[] = { "fast", "normal", "max" };
-static const char *const data_types[] = { "idx", "npy",     "synthetic", "hash",  "tokens",
-					  "npz", "cifar10", "cifar100",  "images" };
+static const char *const data_types[] = { "idx", "npy",     "synthetic", "hash",   "tokens",
+					  "npz", "cifar10", "cifar100",  "images", "memory" };
 static const char *const label_sets[] = { "fine", "coarse" };
 static const char *const token_types[] = { "byte", "uint16" };
 static const char *const inits[] = { "default", "hash" };
-static const char *const losses[] = { "cross_entropy", "mean_squared_error", "binary_cross_entropy", "logistic_mixture",
-				      "mse", "bce" };
+static const char *const losses[] = {
+	"cross_entropy", "mean_squared_error", "binary_cross_entropy", "logistic_mixture", "mse", "bce"
+};
 static const uint32_t loss_alias[] = { LOSS_MEAN_SQUARED_ERROR, LOSS_BINARY_CROSS_ENTROPY };
 static const char *const targets[] = { "data", "input" };
 static const char *const train_logs[] = { "none", "tensorboard" };
@@ -42,7 +43,8 @@ static const char *const optimizer_states[] = { "float32", "int8" };
 static const char *const microbatch_choices[] = { "given", "auto" };
 static const char *const nonfinite_policies[] = { "stop", "skip", "continue" };
 static const char *const microbatch_norms[] = { "refuse", "allow" };
-static const char *const objectives[] = { "loss", "hvp", "maml", "gradient_penalty", "adversarial", "laplace" };
+static const char *const objectives[] = { "loss",        "hvp",     "maml",     "gradient_penalty",
+					  "adversarial", "laplace", "inference" };
 static const char *const attacks[] = { "fgsm", "pgd" };
 static const char *const laplace_covariances[] = { "diagonal", "full" };
 static const char *const hvp_tasks[] = { "product", "trace", "diagonal", "eigenvalues", "density", "hessian" };
@@ -143,7 +145,7 @@ const struct config_key config_schema[] = {
 		  "synthetic: made up and learnable; hash: made up, the same bits in every program, for comparisons; "
 		  "tokens: files of token ids, one after the other, as `tarn tokens` writes them; npz: NumPy arrays in a zip "
 		  "archive; cifar10, cifar100: the binary version of these files; images: PNG, PPM and PGM files in a "
-		  "folder a class." },
+		  "folder a class; memory: what a program that uses the library hands over (docs/library.md)." },
 	{ .path = "data.synthetic", BOOL(data.synthetic), .default_text = "false", .example = "true",
 	  .help = "Made-up samples of the same shape stand in for files that are not there, to try a configuration without "
 		  "its data: data.samples to train on, data.test_samples (256) to evaluate on. It is said at the start and in "
@@ -240,6 +242,10 @@ const struct config_key config_schema[] = {
 	  .help = "Share of a label's weight that is spread over all classes (Szegedy et al. 2016). Only with cross_entropy." },
 	{ .path = "network.ignore_index", WHOLE(network.ignore_index, -1, 2147483647.0, "label"), .default_text = "-1",
 	  .example = "0", .help = "Rows with this label count neither in the loss nor in the accuracy. -1: none. Only with cross_entropy." },
+	{ .path = "network.freeze", .type = CONFIG_TEXT_LIST, AT(network.freeze), .low = 1, .high = 4096, .unit = "names",
+	  .default_text = "[]", .example = "[\"stage[12]/*\", \"*/norm*/bias\"]",
+	  .help = "Parameters that are not trained, by name (`tarn plan --summary` lists them) or patterns with *, ? and []: no "
+		  "gradient, no optimizer state. * also stands for slashes. Batch norms still use and follow the batch's statistics." },
 
 	{ .path = "precision.compute", CHOICE(precision.compute, formats), ALIASES(format_alias), .default_text = "float32",
 	  .example = "bfloat16",
@@ -339,6 +345,16 @@ const struct config_key config_schema[] = {
 		  "metrics, result, and the snapshot where train.snapshot is empty. `tarn report` shows it. Empty: none." },
 	{ .path = "train.log", CHOICE(train.log, train_logs), .default_text = "none", .example = "tensorboard",
 	  .help = "What else is written into the folder train.run. tensorboard: event files." },
+	{ .path = "train.initialize", TEXT(train.initialize, 0), .default_text = "", .example = "resnet18.safetensors",
+	  .help = "File of weights to start from: a snapshot, or a safetensors or npz file with PyTorch's names (docs/weights.md), "
+		  "relative to the current directory. Optimizer state and position are not read; --resume goes before it. Empty: none." },
+	{ .path = "train.initialize_skip", .type = CONFIG_TEXT_LIST, AT(train.initialize_skip), .low = 1, .high = 4096,
+	  .unit = "names", .default_text = "[]", .example = "[\"output/*\"]",
+	  .help = "Tensors that keep their initial values with train.initialize: names or patterns of the network's, such as those "
+		  "of a head with other classes, or of the file's that the network does not have. All others must fit." },
+	{ .path = "train.initialize_map", TEXT(train.initialize_map, 0), .default_text = "", .example = "names.txt",
+	  .help = "Names that train.initialize reads: a line a tensor, OWN OTHER, or OWN OTHER transposed. Empty: PyTorch's names "
+		  "for the families of models, else the own ones with points." },
 	{ .path = "train.ema", REAL(train.ema, 0, 0.99999999), .default_text = "0", .example = "0.999",
 	  .help = "Keep an exponential moving average of each weight with this decay, and evaluate with the averages. Costs as "
 		  "much memory as the weights. 0: off." },
@@ -347,7 +363,11 @@ const struct config_key config_schema[] = {
 	  .help = "What a step is about. loss: the network's loss; maml: how well the network learns a new task in a few "
 		  "steps (Finn et al. 2017); gradient_penalty: the loss and the squared norm of its gradient by the input (Drucker, "
 		  "LeCun 1992); adversarial: the loss of inputs that were moved to where it is larger; see docs/second-order.md. hvp: "
-		  "products with the Hessian, set by `tarn hvp`; laplace: set by `tarn laplace`." },
+		  "products with the Hessian, set by `tarn hvp`; laplace: set by `tarn laplace`; inference: no training at all, "
+		  "set by `tarn eval`, `predict` and `sample`." },
+	{ .path = "objective.result", BOOL(objective.result), .default_text = "false", .example = "true",
+	  .help = "Keep the network's result of a batch where it can be read: set by `tarn predict` and `tarn sample`. Without it "
+		  "only results with one label a sample are kept. Only with inference." },
 	{ .path = "objective.ways", WHOLE(objective.ways, 2, 65536, "classes"), .default_text = "5", .example = "3",
 	  .help = "Classes of a task, drawn from those of the data. Only with maml." },
 	{ .path = "objective.shots", WHOLE(objective.shots, 1, 65536, "samples"), .default_text = "1", .example = "5",

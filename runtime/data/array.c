@@ -207,7 +207,7 @@ static enum tarn_status parse_shape(struct cursor *c, struct array_header *heade
 	if (!take(c, '('))
 		return unexpected(c, "'('");
 	if (take(c, ')'))
-		return tarn_fail(TARN_EUNSUPPORTED, "unsupported: a 0-d array (a single number)");
+		return TARN_OK;
 	for (bool comma = false;; comma = true) {
 		if (take(c, ')')) {
 			/* "(3)" is a number in Python, "(3,)" a tuple. */
@@ -252,7 +252,7 @@ static enum tarn_status parse_pair(struct cursor *c, struct array_header *header
 	return key == KEY_ORDER ? parse_order(c) : parse_shape(c, header);
 }
 
-enum tarn_status npy_parse(const uint8_t *head, size_t bytes, struct array_header *header)
+enum tarn_status npy_parse_any(const uint8_t *head, size_t bytes, struct array_header *header)
 {
 	size_t needed;
 	enum tarn_status st = npy_header_bytes(head, bytes, &needed);
@@ -285,6 +285,14 @@ enum tarn_status npy_parse(const uint8_t *head, size_t bytes, struct array_heade
 	if (seen != (1u << KEYS) - 1)
 		return tarn_fail(TARN_EFORMAT, "npy header: descr, fortran_order or shape is missing");
 	return measure(header);
+}
+
+enum tarn_status npy_parse(const uint8_t *head, size_t bytes, struct array_header *header)
+{
+	enum tarn_status st = npy_parse_any(head, bytes, header);
+	if (!st && !header->rank)
+		st = tarn_fail(TARN_EUNSUPPORTED, "unsupported: a 0-d array (a single number)");
+	return st;
 }
 
 /* What a file is that is not what was asked for; NULL when it is not known. */

@@ -50,6 +50,8 @@ enum tarn_status npy_header_bytes(const uint8_t *head, size_t bytes, size_t *hea
  */
 enum tarn_status idx_parse(const uint8_t *head, size_t bytes, struct array_header *header);
 enum tarn_status npy_parse(const uint8_t *head, size_t bytes, struct array_header *header);
+/* The same, and a single number is an array of rank 0. */
+enum tarn_status npy_parse_any(const uint8_t *head, size_t bytes, struct array_header *header);
 
 /* An array: a file of its own, or a member of a zip archive (npz). */
 struct array_file {

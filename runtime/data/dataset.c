@@ -4,6 +4,7 @@
 #include "base/philox.h"
 #include "data/cifar.h"
 #include "data/files.h"
+#include "data/given.h"
 #include "data/images.h"
 #include "data/made.h"
 #include "data/streams.h"
@@ -34,6 +35,8 @@ static enum tarn_status describe(const struct config *config, enum data_split sp
 		return cifar_describe(config, split, arena, samples, shape);
 	case DATA_IMAGES:
 		return images_describe(config, split, arena, samples, shape);
+	case DATA_MEMORY:
+		return given_describe(config, split, samples, shape);
 	default:
 		return files_describe(config, split, arena, samples, shape);
 	}
@@ -53,6 +56,8 @@ static enum tarn_status fill(struct dataset *dataset, enum data_split split, str
 		return cifar_fill(dataset, split, arena);
 	case DATA_IMAGES:
 		return images_fill(dataset, split, arena);
+	case DATA_MEMORY:
+		return given_fill(dataset, split);
 	default:
 		return files_fill(dataset, split, arena);
 	}

@@ -45,21 +45,10 @@ enum tarn_status pixel_label_shape(struct sample_shape *shape)
 	return TARN_OK;
 }
 
-enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
-			       struct sample_shape *shape)
+enum tarn_status made_shape(const struct config *config, const char *type, struct sample_shape *shape)
 {
-	const char *type = config->data.synthetic           ? "data.synthetic: true"
-			   : config->data.type == DATA_HASH ? "data.type: hash"
-							    : "data.type: synthetic";
 	const struct size_list *given = &config->data.shape;
 	memset(shape, 0, sizeof *shape);
-	*samples = split == SPLIT_TRAIN ? train_samples(config) : config->data.test_samples;
-	if (!*samples && split == SPLIT_TRAIN)
-		return tarn_fail(TARN_EINVAL, "data.samples and data.batch are 0; %s needs at least 1 sample", type);
-	if (config->data.context)
-		return tokens_shape(config, shape);
-	if (cifar_is(config->data.type))
-		return cifar_shape(config, shape);
 	if (!given->count || given->count >= OP_MAX_RANK)
 		return tarn_fail(TARN_EINVAL, "data.shape has %u dimensions; %s needs 1 to %d, such as [28, 28, 1]",
 				 given->count, type, OP_MAX_RANK - 1);
@@ -82,6 +71,23 @@ enum tarn_status made_describe(const struct config *config, enum data_split spli
 		return tarn_fail(TARN_EINVAL, "data.classes is %u; %s needs 1 to 2^31 - 1", config->data.classes, type);
 	shape->classes = config->data.classes;
 	return config->data.pixel_labels ? pixel_label_shape(shape) : TARN_OK;
+}
+
+enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
+			       struct sample_shape *shape)
+{
+	const char *type = config->data.synthetic           ? "data.synthetic: true"
+			   : config->data.type == DATA_HASH ? "data.type: hash"
+							    : "data.type: synthetic";
+	memset(shape, 0, sizeof *shape);
+	*samples = split == SPLIT_TRAIN ? train_samples(config) : config->data.test_samples;
+	if (!*samples && split == SPLIT_TRAIN)
+		return tarn_fail(TARN_EINVAL, "data.samples and data.batch are 0; %s needs at least 1 sample", type);
+	if (config->data.context)
+		return tokens_shape(config, shape);
+	if (cifar_is(config->data.type))
+		return cifar_shape(config, shape);
+	return made_shape(config, type, shape);
 }
 
 static void fill_hash(const struct dataset *dataset, uint64_t first, float *values, int32_t *labels, float *targets)

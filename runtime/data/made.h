@@ -22,6 +22,9 @@ bool made_is(const struct config *config);
 enum tarn_status made_describe(const struct config *config, enum data_split split, uint32_t *samples,
 			       struct sample_shape *shape);
 
+/* Shape from data.shape and data.classes; `type` is what needs it, for messages. */
+enum tarn_status made_shape(const struct config *config, const char *type, struct sample_shape *shape);
+
 /* `dataset` has samples, shape and element counts; fills values and labels or targets. */
 enum tarn_status made_fill(struct dataset *dataset, enum data_split split, struct host_arena *arena);
 

@@ -220,22 +220,68 @@ static enum tarn_status search_directory(const struct archive *archive, const ch
 	return tarn_fail(TARN_EDATA, "%s: holds no %s; it holds %s", archive->path, name, names[0] ? names : "nothing");
 }
 
+/* Opens the archive and reads its directory; the caller closes archive->fd. */
+static enum tarn_status read_directory(struct archive *archive, struct host_arena *scratch, uint8_t **directory)
+{
+	enum tarn_status st = regular_file_open(archive->path, &archive->fd, &archive->file_bytes);
+	if (!st)
+		st = find_end(archive, scratch);
+	if (st)
+		return st;
+	*directory = HOST_ARRAY(scratch, archive->directory_bytes + 1, uint8_t);
+	if (!*directory)
+		return TARN_ENOMEM;
+	return read_at(archive, archive->directory_offset, *directory, (size_t)archive->directory_bytes);
+}
+
+static void close_archive(const struct archive *archive)
+{
+	if (archive->fd >= 0)
+		close(archive->fd);
+}
+
 enum tarn_status zip_find(const char *path, const char *name, struct host_arena *scratch, struct stream_part *part)
 {
 	struct archive archive = { .path = path, .fd = -1 };
 	struct host_mark mark = host_arena_mark(scratch);
-	enum tarn_status st = regular_file_open(path, &archive.fd, &archive.file_bytes);
-	if (st)
-		return st;
-	st = find_end(&archive, scratch);
-	uint8_t *directory = st ? NULL : HOST_ARRAY(scratch, archive.directory_bytes + 1, uint8_t);
-	if (!st && !directory)
-		st = TARN_ENOMEM;
-	if (!st)
-		st = read_at(&archive, archive.directory_offset, directory, (size_t)archive.directory_bytes);
+	uint8_t *directory;
+	enum tarn_status st = read_directory(&archive, scratch, &directory);
 	if (!st)
 		st = search_directory(&archive, name, directory, part);
-	close(archive.fd);
+	close_archive(&archive);
 	host_arena_release(scratch, mark);
+	return st;
+}
+
+static enum tarn_status take_member(const struct archive *archive, const struct entry *entry, struct host_arena *arena,
+				    struct zip_member *member)
+{
+	char *name = HOST_ARRAY(arena, entry->name_bytes + 1u, char);
+	if (!name)
+		return TARN_ENOMEM;
+	for (uint32_t i = 0; i < entry->name_bytes; i++)
+		name[i] = (char)(entry->name[i] < ' ' || entry->name[i] == 0x7F ? '?' : entry->name[i]);
+	member->name = name;
+	return locate(archive, name, entry, &member->part);
+}
+
+enum tarn_status zip_list(const char *path, struct host_arena *arena, struct zip_member **member, uint32_t *members)
+{
+	struct archive archive = { .path = path, .fd = -1 };
+	uint64_t at = 0;
+	uint8_t *directory;
+	enum tarn_status st = read_directory(&archive, arena, &directory);
+	struct zip_member *list = st ? NULL : HOST_ARRAY(arena, archive.members + 1u, struct zip_member);
+	if (!st && !list)
+		st = TARN_ENOMEM;
+	for (uint32_t i = 0; i < archive.members && !st; i++) {
+		struct entry entry = { 0 };
+		st = next_entry(&archive, directory, &at, &entry);
+		if (!st)
+			st = take_member(&archive, &entry, arena, &list[i]);
+	}
+	close_archive(&archive);
+	*member = list;
+	*members = archive.members;
 	return st;
 }

@@ -21,4 +21,12 @@
  */
 enum tarn_status zip_find(const char *path, const char *name, struct host_arena *scratch, struct stream_part *part);
 
+struct zip_member {
+	const char *name; /* printable, in the arena */
+	struct stream_part part;
+};
+
+/* All members of the archive, in its order. */
+enum tarn_status zip_list(const char *path, struct host_arena *arena, struct zip_member **member, uint32_t *members);
+
 #endif

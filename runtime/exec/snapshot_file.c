@@ -174,13 +174,17 @@ static enum tarn_status check_data(const struct snapshot_file *file, XXH64_state
 	return TARN_OK;
 }
 
-enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
-				    struct snapshot_file *file)
+enum tarn_status snapshot_file_open_header(const char *path, struct host_arena *arena, struct snapshot_file *file)
 {
 	*file = (struct snapshot_file){ .path = path, .fd = -1 };
 	enum tarn_status st = regular_file_open(path, &file->fd, &file->file_bytes);
-	if (!st)
-		st = read_header(file, arena);
+	return st ? st : read_header(file, arena);
+}
+
+enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
+				    struct snapshot_file *file)
+{
+	enum tarn_status st = snapshot_file_open_header(path, arena, file);
 	if (!st)
 		st = read_metadata(file);
 	if (!st)

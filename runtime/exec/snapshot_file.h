@@ -44,6 +44,8 @@ void snapshot_header_checksum_add(XXH64_state_t *hash, const struct safetensors_
  */
 enum tarn_status snapshot_file_open(const char *path, struct host_arena *arena, XXH64_state_t *hash, uint8_t *buffer,
 				    struct snapshot_file *file);
+/* Only the header of any safetensors file: `content`, `data_begin`. */
+enum tarn_status snapshot_file_open_header(const char *path, struct host_arena *arena, struct snapshot_file *file);
 void snapshot_file_close(struct snapshot_file *file);
 
 /*

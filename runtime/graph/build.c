@@ -11,6 +11,7 @@
 #include "graph/simplify.h"
 #include "models/models.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -248,6 +249,28 @@ static enum tarn_status check_arrays_read(const struct network *net)
 	return TARN_OK;
 }
 
+/* A pattern without effect is a mistake. */
+static enum tarn_status check_freeze(const struct graph *graph, const struct config *config)
+{
+	const struct text_list *freeze = &config->network.freeze;
+	for (uint32_t i = 0; i < freeze->count; i++) {
+		const char *other = "none";
+		bool found = false;
+		for (uint32_t t = 0; t < graph->tensors && !found; t++) {
+			if (graph->tensor[t].role != ROLE_PARAMETER)
+				continue;
+			other = tensor_name(graph, t);
+			found = !fnmatch(freeze->item[i], other, 0);
+		}
+		if (!found)
+			return config_fail_place(config, tarn_fail(TARN_EINVAL,
+								   "network.freeze: %s matches no parameter; one of "
+								   "their names is %s",
+								   freeze->item[i], other));
+	}
+	return TARN_OK;
+}
+
 /* Everything before the simplification. */
 static enum tarn_status build_draft(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				    enum build_mode mode, struct host_arena *scratch, struct graph *draft,
@@ -272,6 +295,8 @@ static enum tarn_status build_draft(const struct config *config, const struct sa
 	if (st)
 		return st;
 	st = check_output(draft, config, sample, &frame, *output);
+	if (!st)
+		st = check_freeze(draft, config);
 	if (st)
 		return st;
 	const uint32_t sum = frame.loss_metric;
@@ -465,5 +490,26 @@ enum tarn_status evaluation_build(const struct config *config, const struct samp
 		st = build_parts(config, sample, batch, parts, BUILD_INFERENCE, scratch, &whole, &list);
 	else if (!st)
 		st = build_objective(config, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss);
+	return st ? st : store(config, &whole, scratch, graph);
+}
+
+enum tarn_status inference_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				 struct host_arena *scratch, struct graph *graph)
+{
+	const bool one_label = config->network.loss == LOSS_CROSS_ENTROPY && !sample->target_rank;
+	struct config whole_loss = *config;
+	struct graph whole;
+	uint32_t loss, output, input[2];
+	whole_loss.network.chunked_loss = config->network.chunked_loss && !config->objective.result && !one_label;
+	enum tarn_status st = graph_init(&whole, scratch);
+	if (!st)
+		st = network_build(&whole_loss, sample, batch, BUILD_INFERENCE, scratch, &whole, &loss, &output);
+	if (!st && (config->objective.result || one_label)) {
+		const struct tensor y = whole.tensor[output];
+		st = graph_add_persistent(&whole, INFERENCE_RESULT, ROLE_VECTOR, DTYPE_F32, y.dim, y.rank, &input[0]);
+		input[1] = output;
+		if (!st)
+			st = graph_add_op(&whole, OP_RECORD, PHASE_FORWARD, "record/result", NULL, input, 2, NULL);
+	}
 	return st ? st : store(config, &whole, scratch, graph);
 }

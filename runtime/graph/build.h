@@ -67,8 +67,8 @@ enum tarn_status network_build(const struct config *config, const struct sample_
 
 /*
  * The whole training graph: network_build, optimizer state, gradients of all trainable parameters, updates,
- * the storage of precision.compute (precision.h), graph_check. A network without a trainable parameter is TARN_EINVAL. With
- * train.accumulate the batch is taken in parts (microbatch.h).
+ * the storage of precision.compute (precision.h), graph_check. A network without a trainable parameter is TARN_EINVAL.
+ * With train.accumulate the batch is taken in parts (microbatch.h).
  */
 enum tarn_status training_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				struct host_arena *scratch, struct graph *graph);
@@ -76,6 +76,16 @@ enum tarn_status training_build(const struct config *config, const struct sample
 /* The graph that evaluates `batch` samples, in as many parts as training takes, and stored like it. */
 enum tarn_status evaluation_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
 				  struct host_arena *scratch, struct graph *graph);
+
+/* What a result that stays readable is called: a persistent tensor of ROLE_VECTOR. */
+#define INFERENCE_RESULT "result"
+
+/*
+ * The graph of objective.type inference for whole batches: evaluation, and the prediction (logits, never chunked) in
+ * INFERENCE_RESULT where there is one label a sample or config.objective.result asks for it.
+ */
+enum tarn_status inference_build(const struct config *config, const struct sample_shape *sample, uint32_t batch,
+				 struct host_arena *scratch, struct graph *graph);
 
 /* The table of layer kinds and their keys as text, for `tarn help layers` and the docs. */
 void layers_help(FILE *out);

@@ -6,6 +6,7 @@
 
 #include "graph/layers.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,17 +56,29 @@ struct parameter {
 	bool decays; /* weight decay applies even without optimizer.decay_norms */
 };
 
-/* Evaluation reads the moving averages of what is trained, where there are some. */
-static inline bool reads_average(const struct network *net)
+/* Frozen by its layer (`trainable: false`) or by a pattern of network.freeze. */
+static inline bool is_trained(const struct network *net, const char *name)
 {
-	return net->mode == BUILD_INFERENCE && net->config->train.ema > 0 && net->trainable;
+	const struct text_list *freeze = &net->config->network.freeze;
+	bool trained = net->trainable;
+	for (uint32_t i = 0; i < freeze->count && trained; i++)
+		trained = fnmatch(freeze->item[i], name, 0) != 0;
+	return trained;
+}
+
+/* Evaluation reads the moving averages of what is trained, where there are some. */
+static inline bool reads_average(const struct network *net, bool trained)
+{
+	return net->mode == BUILD_INFERENCE && net->config->train.ema > 0 && trained;
 }
 
 static inline enum tarn_status add_parameter(struct network *net, const struct parameter *parameter, uint32_t *out)
 {
-	bool average = reads_average(net);
-	char *name = host_arena_printf(net->graph->arena, "%s%s/%s", average ? AVERAGE_PREFIX : "", parameter->layer,
-				       parameter->part);
+	char *plain = host_arena_printf(net->graph->arena, "%s/%s", parameter->layer, parameter->part);
+	if (!plain)
+		return TARN_ENOMEM;
+	const bool trained = is_trained(net, plain), average = reads_average(net, trained);
+	char *name = average ? host_arena_printf(net->graph->arena, AVERAGE_PREFIX "%s", plain) : plain;
 	if (!name)
 		return TARN_ENOMEM;
 	enum tarn_status st = graph_add_persistent(net->graph, name, average ? ROLE_OPTIMIZER_STATE : ROLE_PARAMETER,
@@ -75,7 +88,7 @@ static inline enum tarn_status add_parameter(struct network *net, const struct p
 	struct tensor *tensor = &net->graph->tensor[*out];
 	tensor->init = (uint8_t)parameter->init;
 	tensor->init_bound = parameter->bound;
-	if (!net->trainable)
+	if (!trained)
 		tensor->flags |= TENSOR_FROZEN;
 	if (!parameter->decays && !net->config->optimizer.decay_norms)
 		tensor->flags |= TENSOR_NO_DECAY;

@@ -21,10 +21,13 @@ enum tarn_status shape_rule_record(const struct shape_call *call)
 	enum tarn_status st = shape_need_real(call, 0, 2);
 	if (st)
 		return st;
-	st = shape_need_vectors(call, 0, 2, 1);
+	if (shape_in(call, 0)->role == ROLE_VECTOR) /* a whole result */
+		st = shape_need_same(call, 1, 0);
+	else
+		st = shape_need_vectors(call, 0, 2, 1);
 	if (st)
 		return st;
-	if (shape_in(call, 0)->role != ROLE_METRIC)
+	if (shape_in(call, 0)->role != ROLE_METRIC && shape_in(call, 0)->role != ROLE_VECTOR)
 		return shape_fail(call, "%s is not a metric", tensor_name(call->graph, call->input[0]));
 	shape_set_like(&call->out[0], shape_in(call, 0));
 	return TARN_OK;
