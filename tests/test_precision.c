@@ -1,6 +1,9 @@
 /*
- * test_precision.c - activations of 16 bits: what the graph stores how, bit identity over plans, and what it changes.
+ * test_precision.c - activations and weights of 16 bits: what the graph stores how, bit identity over plans, stochastic
+ * rounding of updates, and what it changes. In builds with slow checks: accuracy after an epoch of Fashion-MNIST, mean
+ * of three seeds, within one point of float32.
  */
+#include "conformance/single_op.h"
 #include "config/config.h"
 #include "graph/build.h"
 #include "graph/precision.h"
@@ -9,7 +12,12 @@
 #include "support/training.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define FASHION_MNIST "/usr/share/datasets/fashion-mnist"
 
 #define STEPS training_steps(12)
 
@@ -17,7 +25,8 @@ static const char *const networks[] = { training_residual, training_tied, traini
 					training_unet,     training_gpt,  training_lstm };
 #define NETWORKS (sizeof networks / sizeof *networks)
 
-static const char *const formats[] = { "precision.compute=bfloat16", "precision.compute=float16" };
+static const char *const formats[] = { "precision.compute=bfloat16", "precision.compute=float16",
+				       "precision={compute: bfloat16, weights: bfloat16}" };
 #define FORMATS (sizeof formats / sizeof *formats)
 
 static struct training run_of(int i)
@@ -68,6 +77,158 @@ START_TEST(losses_stay_near_float32)
 		      narrow.last_loss, wide.last_loss);
 	if (training.text == training_residual || training.text == training_unet)
 		ck_assert_uint_lt(narrow.info.none_peak_bytes, wide.info.none_peak_bytes);
+}
+END_TEST
+
+/* ---- weights of 16 bits ---- */
+
+#define WEIGHTS 40001u
+
+static uint16_t upper_half(float value)
+{
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	return (uint16_t)(bits >> 16);
+}
+
+/* w -= 1 * g for w = 1 in bfloat16, stored in `w`; the numbers below 1 are 2^-8 apart. */
+static void subtract(uint32_t step, uint32_t stream, float gradient, uint16_t *w)
+{
+	static float g[WEIGHTS];
+	const struct single_input input[] = { { DTYPE_BF16, 0, 1, { WEIGHTS } },
+					      { DTYPE_F32, 0, 1, { WEIGHTS } },
+					      { DTYPE_U8, ROLE_SCALARS, 1, { sizeof(struct step_scalars) } } };
+	const struct op_attr attr = { .rate_scale = 1, .stream = stream };
+	const struct step_scalars scalars = { .seed = 9, .step = step, .learning_rate = 1 };
+	const struct single_options options = { .threads = 2, .in_place = -1 };
+	struct single_op single;
+	ck_assert_ok(single_op_open(&single, driver_find("cpu"), OP_SGD, &attr, input, 3, &options));
+	for (uint32_t i = 0; i < WEIGHTS; i++) {
+		w[i] = upper_half(1);
+		g[i] = gradient;
+	}
+	ck_assert_ok(single_op_write(&single, 0, w));
+	ck_assert_ok(single_op_write(&single, 1, g));
+	ck_assert_ok(single_op_write(&single, 2, &scalars));
+	ck_assert_ok(single_op_launch(&single));
+	ck_assert_ok(single_op_read(&single, 0, w));
+	ck_assert_uint_eq(single_op_stray(&single), UINT64_MAX);
+	single_op_close(&single);
+}
+
+/* A fifth of the distance: a fifth of the weights go down, four standard deviations allowed. To the nearest, none do.
+ */
+START_TEST(updates_are_right_on_average)
+{
+	static uint16_t w[WEIGHTS], again[WEIGHTS], later[WEIGHTS];
+	uint32_t below = 0;
+	subtract(3, 77, 0x1p-8f / 5, w);
+	subtract(3, 77, 0x1p-8f / 5, again);
+	subtract(4, 77, 0x1p-8f / 5, later);
+	for (uint32_t i = 0; i < WEIGHTS; i++) {
+		ck_assert(w[i] == upper_half(1) || w[i] == upper_half(1 - 0x1p-8f));
+		below += w[i] != upper_half(1);
+	}
+	ck_assert_double_eq_tol(below / (double)WEIGHTS, 0.2, 4 * sqrt(0.2 * 0.8 / WEIGHTS));
+	ck_assert(!memcmp(w, again, sizeof w));
+	ck_assert(memcmp(w, later, sizeof w) != 0);
+	subtract(3, 0, 0x1p-8f / 5, w);
+	for (uint32_t i = 0; i < WEIGHTS; i++)
+		ck_assert_uint_eq(w[i], upper_half(1));
+}
+END_TEST
+
+START_TEST(weights_of_16_bits_have_no_copy_and_resume)
+{
+	char path[512];
+	struct training training = { .text = training_residual,
+				     .override = { "precision.compute=bfloat16", "precision.weights=bfloat16" },
+				     .steps = 8 };
+	struct training_result whole, rest, wide;
+	struct tarn_metrics metrics;
+	struct tarn_session *session;
+	const struct tarn_options options = { .config_text = training.text,
+					      .override = training.override,
+					      .overrides = 2 };
+	if (training_driver())
+		TESTING_SKIP("no other driver updates weights of 16 bits yet");
+	snprintf(path, sizeof path, "%s/run.safetensors", testing_directory());
+	ck_assert_ok(training_run(&training, &whole));
+	ck_assert_ok(tarn_open(&options, &session));
+	for (int i = 0; i < 5; i++)
+		ck_assert_ok(tarn_step(session, &metrics));
+	ck_assert_ok(tarn_save(session, path));
+	tarn_close(session);
+	training.resume = path;
+	training.steps = 3;
+	ck_assert_ok(training_run(&training, &rest));
+	ck_assert_uint_eq(whole.hash, rest.hash);
+	training.resume = NULL;
+	training.override[1] = NULL;
+	ck_assert_ok(training_plan(&training, &wide));
+	ck_assert_uint_lt(whole.info.persistent_bytes, wide.info.persistent_bytes);
+}
+END_TEST
+
+static const struct {
+	const char *override[2], *why;
+} refused[] = {
+	{ { "precision.compute=float16", NULL }, "with precision.compute: bfloat16" },
+	{ { "precision.compute=bfloat16", "optimizer.type=lion" }, "needs optimizer.type sgd" },
+	{ { "precision.compute=bfloat16", "train.ema=0.9" }, "need weights in float32" },
+};
+
+START_TEST(weights_of_16_bits_are_refused_by_name)
+{
+	struct training training = { .text = training_convbn,
+				     .override = { "precision.weights=bfloat16", refused[_i].override[0],
+						   refused[_i].override[1] } };
+	struct training_result result;
+	ck_assert_fails(training_plan(&training, &result), TARN_EINVAL, refused[_i].why);
+}
+END_TEST
+
+/* ---- accuracy ---- */
+
+/* Mean of three seeds after an epoch of Fashion-MNIST, in percent. */
+static double mean_accuracy(const char *format)
+{
+	static const char *const seeds[] = { "train.seed=1", "train.seed=2", "train.seed=3" };
+	double sum = 0;
+	for (int s = 0; s < 3; s++) {
+		const char *override[] = { format, seeds[s] };
+		const struct tarn_options options = {
+			.config_text = "data: {type: idx, directory: " FASHION_MNIST ", batch: 128, mean: [0.2860], "
+				       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: 256}\n"
+				       "optimizer: {type: adam, learning_rate: 0.001, schedule: {type: cosine}}\n"
+				       "train: {epochs: 1, threads: 1}\n",
+			.override = override,
+			.overrides = 2
+		};
+		struct tarn_metrics metrics = { 0 };
+		struct tarn_evaluation evaluation;
+		struct tarn_session *session;
+		ck_assert_ok(tarn_open(&options, &session));
+		while (!metrics.finished)
+			ck_assert_ok(tarn_step(session, &metrics));
+		ck_assert_ok(tarn_evaluate(session, &evaluation));
+		tarn_close(session);
+		sum += 100 * evaluation.accuracy / 3;
+	}
+	printf("%s: %.2f %%\n", format, sum);
+	return sum;
+}
+
+START_TEST(no_format_costs_a_point)
+{
+	if (!getenv("TARN_TEST_SLOW"))
+		TESTING_SKIP("slow: make check-slow");
+	if (access(FASHION_MNIST, R_OK))
+		TESTING_SKIP("Fashion-MNIST is not in " FASHION_MNIST);
+	double wide = mean_accuracy("precision.compute=float32");
+	for (size_t i = 0; i < FORMATS; i++)
+		ck_assert_double_ge(mean_accuracy(formats[i]), wide - 1);
+	ck_assert_double_ge(mean_accuracy("optimizer.state=int8"), wide - 1);
 }
 END_TEST
 
@@ -177,7 +338,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("precision");
-	TCase *runs = tcase_create("runs"), *graphs = tcase_create("graphs");
+	TCase *runs = tcase_create("runs"), *graphs = tcase_create("graphs"), *slow = tcase_create("accuracy");
+	TCase *weights = tcase_create("weights");
 	tcase_set_timeout(runs, 300);
 	tcase_add_loop_test(runs, plans_change_no_bit, 0, NETWORKS * FORMATS);
 	tcase_add_loop_test(runs, losses_stay_near_float32, 0, NETWORKS * FORMATS);
@@ -185,7 +347,15 @@ int main(void)
 	tcase_add_test(graphs, each_operand_has_the_type_of_the_table);
 	tcase_add_test(graphs, no_tensor_is_cast_twice);
 	tcase_add_loop_test(graphs, products_write_what_their_readers_want, 0, 2);
+	tcase_set_timeout(weights, 120);
+	tcase_add_test(weights, updates_are_right_on_average);
+	tcase_add_test(weights, weights_of_16_bits_have_no_copy_and_resume);
+	tcase_add_loop_test(weights, weights_of_16_bits_are_refused_by_name, 0, sizeof refused / sizeof *refused);
+	tcase_set_timeout(slow, 3600);
+	tcase_add_test(slow, no_format_costs_a_point);
 	suite_add_tcase(suite, runs);
+	suite_add_tcase(suite, weights);
+	suite_add_tcase(suite, slow);
 	suite_add_tcase(suite, graphs);
 	return testing_run(suite);
 }

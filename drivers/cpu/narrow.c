@@ -1,6 +1,7 @@
 /* narrow.c - see narrow.h; and the op CAST. */
 #include "cpu/narrow.h"
 
+#include "base/philox.h"
 #include "cpu/cpu.h"
 
 CPU_CLONES static void bf16_load(const uint16_t *restrict from, float *restrict to, uint64_t n)
@@ -45,6 +46,19 @@ void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n)
 		f16_store(from, to, n);
 	else
 		memcpy(to, from, n * sizeof *from);
+}
+
+CPU_CLONES void narrow_store_stochastic(const float *from, uint16_t *to, uint64_t begin, uint64_t n,
+					struct philox_stream stream)
+{
+	for (uint64_t i = 0; i < n;) {
+		const struct philox_block block = philox(stream.seed, stream.stream, stream.step, (begin + i) / 4);
+		for (uint32_t k = (begin + i) % 4; k < 4 && i < n; k++, i++) {
+			uint32_t bits = float_bits(from[i]), added = bits + (block.word[k] >> 16);
+			bool finite = (bits & 0x7F800000u) != 0x7F800000u;
+			to[i] = finite ? (uint16_t)(added >> 16) : float_to_bf16(from[i]);
+		}
+	}
 }
 
 /* Numbers that a thread converts at once. */

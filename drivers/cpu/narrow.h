@@ -64,6 +64,16 @@ static inline uint16_t float_to_f16(float value)
 void narrow_load(uint32_t dtype, const void *from, float *to, uint64_t n);
 void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n);
 
+/*
+ * bfloat16 numbers begin .. begin + n of a tensor whose mean error is zero: rounded up in magnitude with the probability
+ * of what is cut off. The random numbers are those of the elements (op.h). NaN and infinity stay.
+ */
+struct philox_stream {
+	uint64_t seed;
+	uint32_t stream, step;
+};
+void narrow_store_stochastic(const float *from, uint16_t *to, uint64_t begin, uint64_t n, struct philox_stream stream);
+
 /* The same spread over threads; those of 16 bits begin at element `at`. */
 void narrow_load_threads(uint32_t dtype, const void *from, uint64_t at, float *to, uint64_t n, uint32_t threads);
 void narrow_store_threads(uint32_t dtype, const float *from, void *to, uint64_t at, uint64_t n, uint32_t threads);

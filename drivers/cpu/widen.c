@@ -64,6 +64,20 @@ static uint64_t place_bytes(const struct kernel *kernel, uint32_t operand)
 		       : 0;
 }
 
+/* The weights that an update writes. */
+static bool rounds_stochastically(const struct kernel *kernel, uint32_t operand)
+{
+	return (kernel->kind == OP_SGD || kernel->kind == OP_MOMENTUM || kernel->kind == OP_ADAM) &&
+	       operand == kernel->inputs && kernel->attr.stream && kernel->operand[operand].dtype == DTYPE_BF16;
+}
+
+/* w, states, gradient, scalars: as many states as outputs beside w. */
+static struct philox_stream update_stream(const struct bound_instr *instr)
+{
+	const struct step_scalars *scalars = instr->address[instr->kernel->outputs + 1];
+	return (struct philox_stream){ scalars->seed, instr->kernel->attr.stream, scalars->step };
+}
+
 static void widen_body(const struct bound_instr *instr, uint64_t chunk)
 {
 	const struct kernel *kernel = instr->kernel;
@@ -89,10 +103,13 @@ static void widen_body(const struct bound_instr *instr, uint64_t chunk)
 	kernel->float_body(&wide, chunk);
 	for (uint32_t i = kernel->inputs; i < operands; i++) {
 		uint64_t each = item_floats(kernel, i), begin = items.begin * each;
-		if (operand_is_narrow(&kernel->operand[i]))
-			narrow_store(kernel->operand[i].dtype,
-				     (const float *)((uintptr_t)address[i] + begin * sizeof(float)),
-				     (uint16_t *)instr->address[i] + begin, (items.end - items.begin) * each);
+		const float *from = (const float *)((uintptr_t)address[i] + begin * sizeof(float));
+		if (rounds_stochastically(kernel, i))
+			narrow_store_stochastic(from, (uint16_t *)instr->address[i] + begin, begin,
+						(items.end - items.begin) * each, update_stream(instr));
+		else if (operand_is_narrow(&kernel->operand[i]))
+			narrow_store(kernel->operand[i].dtype, from, (uint16_t *)instr->address[i] + begin,
+				     (items.end - items.begin) * each);
 	}
 }
 

@@ -24,6 +24,8 @@ enum tarn_status launch_update(struct launch_call *call)
 {
 	const struct op_attr *attr = &call->op->attr;
 	uint32_t states = call->op->outputs - 1;
+	if (attr->stream)
+		return launch_fail(call, "there is no kernel that rounds weights of 16 bits at random");
 	struct update_parameters p = { .w = launch_address(call, 0), .new_w = launch_output_address(call, 0) };
 	if (states > 0) {
 		p.first = launch_address(call, 1);

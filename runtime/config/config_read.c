@@ -466,6 +466,16 @@ static enum tarn_status check_precision(const struct yaml_node *root, const stru
 	const struct yaml_node *gradients = config_node(root, "precision.gradients");
 	if (config->precision.gradients != NUMBER_FLOAT32 && config->precision.compute != config->precision.gradients)
 		return yaml_fail_value(gradients, "needs the same precision.compute");
+	if (config->precision.weights == NUMBER_FLOAT32)
+		return TARN_OK;
+	const struct yaml_node *weights = config_node(root, "precision.weights");
+	const uint32_t optimizer = config->optimizer.type;
+	if (config->precision.weights != NUMBER_BFLOAT16 || config->precision.compute != NUMBER_BFLOAT16)
+		return yaml_fail_value(weights, "weights are float32, or bfloat16 with precision.compute: bfloat16");
+	if (optimizer == OPTIMIZER_LION || optimizer == OPTIMIZER_ADAFACTOR || config->optimizer.state != STATE_FLOAT32)
+		return yaml_fail_value(weights, "needs optimizer.type sgd, momentum, adam or adamw with state: float32");
+	if (config->train.ema > 0)
+		return yaml_fail_value(weights, "averages (train.ema) need weights in float32");
 	return TARN_OK;
 }
 

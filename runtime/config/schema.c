@@ -255,6 +255,11 @@ const struct config_key config_schema[] = {
 	{ .path = "precision.gradients", CHOICE(precision.gradients, formats), ALIASES(format_alias),
 	  .default_text = "float32", .example = "float32",
 	  .help = "How the gradients of weights are stored until their update: float32, or as precision.compute says." },
+	{ .path = "precision.weights", CHOICE(precision.weights, formats), ALIASES(format_alias), .default_text = "float32",
+	  .example = "float32",
+	  .help = "How matrices, kernels and tables are stored that products read: float32, or bfloat16 with "
+		  "precision.compute: bfloat16, without a copy in float32. Their updates are then rounded at random, up or down "
+		  "with the probabilities that keep the mean. Only with sgd, momentum, adam and adamw." },
 	{ .path = "precision.loss_scale.initial", REAL(precision.loss_scale_initial, 0x1p-20, 0x1p40),
 	  .default_text = "65536", .example = "1024",
 	  .help = "With precision.compute: float16 the loss is multiplied by this at first, so that small gradients do not "

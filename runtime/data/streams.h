@@ -8,6 +8,7 @@
 
 #define STREAM_DROPOUT 0x00000000u   /* + number of the dropout layer; step = training step */
 #define STREAM_PARAMETER 0x40000000u /* + number of the parameter; step 0 */
+#define STREAM_ROUNDING 0x60000000u  /* + number of the parameter's tensor; step = training step */
 #define STREAM_SHUFFLE 0x80000000u   /* step = epoch */
 #define STREAM_AUGMENT 0x80000001u   /* step = epoch, index = sample */
 #define STREAM_CROP 0x80000002u      /* step = epoch, index = sample */

@@ -270,6 +270,16 @@ static void fill_floats(const struct tensor *tensor, bool hash, uint64_t seed, u
 	}
 }
 
+/* Finite numbers to the nearest, ties to even. */
+static void round_bfloat16(const float *from, uint16_t *to, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t bits;
+		memcpy(&bits, &from[i], sizeof bits);
+		to[i] = (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+	}
+}
+
 /* Of the parameter whose average this is; it stands before the average in the table. */
 static enum tarn_status read_averaged(struct executor *executor, const char *name, void *value, uint64_t bytes)
 {
@@ -298,6 +308,12 @@ enum tarn_status exec_initialize(struct executor *executor, bool hash, uint64_t 
 				return st;
 		} else if (tensor->dtype == DTYPE_F32) {
 			fill_floats(tensor, hash, seed, parameters, value);
+		} else if (tensor->dtype == DTYPE_BF16) {
+			float *wide = HOST_ARRAY(scratch, tensor_elements(tensor), float);
+			if (!wide)
+				return TARN_ENOMEM;
+			fill_floats(tensor, hash, seed, parameters, wide);
+			round_bfloat16(wide, value, tensor_elements(tensor));
 		}
 		if (tensor->role == ROLE_PARAMETER)
 			parameters++;

@@ -341,7 +341,7 @@ static enum tarn_status store(const struct config *config, const struct graph *w
 {
 	const struct precision precision = { .compute = dtype_of(config->precision.compute),
 					     .gradients = dtype_of(config->precision.gradients),
-					     .weights = DTYPE_F32 };
+					     .weights = dtype_of(config->precision.weights) };
 	if (precision.compute == DTYPE_F32)
 		return graph_copy(whole, graph->arena, graph);
 	return precision_apply(whole, &precision, scratch, graph);

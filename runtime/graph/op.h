@@ -166,6 +166,9 @@
  *               above;  m = beta1*m + (1-beta1)*g';  v = beta2*v + (1-beta2)*g'^2;
  *               w -= rate/bias_correction1 * m / (sqrt(v)/sqrt(bias_correction2) + epsilon), corrections from scalars.
  *     Kingma, Ba 2015.
+ *   - SGD, MOMENTUM, ADAM on w in bf16 are computed in f32. With a `stream` the new w is rounded down in magnitude with the
+ *     probability of its distance to the next number: the low 16 bits of the float plus the high half of
+ *     philox(seed, stream, step, e/4).word[e%4] carry. Without, it is rounded to the nearest.
  *   - LION (Chen et al. 2023): w *= 1 - rate*weight_decay, then w -= rate * sign(beta1*m + (1-beta1)*scale*g);
  *     m = beta2*m + (1-beta2)*scale*g.  sign(0) = 0.
  *   - ADAFACTOR (Shazeer, Stern 2018): g' = scale*g, s = g'^2 + 1e-30, b = 1 - (step+1)^-0.8; C = elements / R columns;

@@ -1,6 +1,7 @@
 /* precision.c - see precision.h. */
 #include "graph/precision.h"
 
+#include "data/streams.h"
 #include "graph/storage.h"
 
 #include <string.h>
@@ -175,6 +176,8 @@ static enum tarn_status copy_op(struct pass *pass, uint32_t op)
 	enum op_kind kind =
 		from->kind == OP_SLICE_VIEW && !st ? slice_kind(pass->to, pass->input[0], &attr) : from->kind;
 	const bool late = waits_for_scale(pass, op);
+	if (is_update(from->kind) && pass->narrow[input[0]])
+		attr.stream = STREAM_ROUNDING + pass->id[input[0]];
 	if (late)
 		pass->input[from->inputs] = pass->id[pass->scale];
 	if (!st)
