@@ -2,19 +2,24 @@
  * test_plan_optimum.c - plans of random training steps of 16 to 40 ops against the true optimum, at seven budgets from
  * the least that any schedule fits to that of keeping everything.
  *
- * A few graphs here; TARN_TEST_SLOW=1 (make check-slow) judges many, and effort max as well.
+ * A few graphs here; TARN_TEST_SLOW=1 (make check-slow) judges many, and effort max as well. TARN_TEST_GRAPHS=N takes
+ * the first N graphs, TARN_TEST_GRAPHS=A-B those from A to B - 1, so that a long run can be done in parts; it reports
+ * as it goes, and ends after the last graph that began within TARN_TEST_CPU_SECONDS.
  */
+#include "base/cpu_clock.h"
 #include "planner/planner.h"
 #include "support/random_problem.h"
 #include "support/schedule_oracle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BUDGETS 7u
 #define MOST_STATES 2000000u
 #define QUICK_GRAPHS 16
 #define SLOW_GRAPHS 1000
+#define REPORT_EVERY 20u
 
 static struct host_arena arena;
 
@@ -106,31 +111,60 @@ static double report(const char *name, struct tally *t)
 	qsort(t->gap, t->cases, sizeof *t->gap, compare_gaps);
 	double percentile = t->cases ? t->gap[t->cases * 99 / 100] : 0;
 	printf("%s: %u cases, %u optimal, %u refused, %u undecided; gap mean %.4f %%, 99th percentile %.3f %%, most "
-	       "%.3f "
-	       "%%\n",
-	       name, t->cases, t->optimal, t->refused, t->undecided, 100 * t->sum / t->cases, 100 * percentile,
-	       t->cases ? 100 * t->gap[t->cases - 1] : 0);
+	       "%.3f %%\n",
+	       name, t->cases, t->optimal, t->refused, t->undecided, t->cases ? 100 * t->sum / t->cases : 0,
+	       100 * percentile, t->cases ? 100 * t->gap[t->cases - 1] : 0);
 	return percentile;
 }
 
-static int graphs(int quick, int slow)
+/* Graphs first to end - 1. */
+struct range {
+	int first, end;
+};
+
+static struct range range_asked(void)
 {
 	const char *asked = getenv("TARN_TEST_GRAPHS");
-	return asked ? atoi(asked) : getenv("TARN_TEST_SLOW") ? slow : quick;
+	struct range range = { 0, getenv("TARN_TEST_SLOW") ? SLOW_GRAPHS : QUICK_GRAPHS };
+	if (!asked)
+		return range;
+	const char *end = strchr(asked, '-');
+	range.first = end ? atoi(asked) : 0;
+	range.end = atoi(end ? end + 1 : asked);
+	ck_assert_msg(range.end > range.first, "TARN_TEST_GRAPHS=%s is neither a count nor FIRST-END", asked);
+	return range;
+}
+
+/* Judges the range as far as the time allows, with a report every so often; the number of graphs. */
+static uint32_t judge_range(struct range range, const uint32_t *effort, uint32_t efforts, struct tally *tally)
+{
+	const char *limit = getenv("TARN_TEST_CPU_SECONDS");
+	uint32_t judged = 0;
+	for (int seed = range.first; seed < range.end; seed++) {
+		if (limit && cpu_clock_ms() > 1e3 * atof(limit))
+			break;
+		judge_graph(seed, effort, efforts, tally);
+		if (++judged % REPORT_EVERY == 0 && seed + 1 < range.end) {
+			printf("graphs %d to %d\n", range.first, seed);
+			for (uint32_t e = 0; e < efforts; e++)
+				report(effort[e] == EFFORT_MAX ? "max" : "normal", &tally[e]);
+			fflush(stdout);
+		}
+	}
+	return judged;
 }
 
 START_TEST(normal_effort_is_near_the_optimum)
 {
 	const uint32_t effort[] = { EFFORT_NORMAL, EFFORT_MAX };
 	bool slow = getenv("TARN_TEST_SLOW");
-	int count = graphs(QUICK_GRAPHS, SLOW_GRAPHS);
+	struct range range = range_asked();
 	struct tally tally[2] = { 0 };
 	for (uint32_t e = 0; e < 2; e++)
-		tally[e].gap = malloc((size_t)count * BUDGETS * sizeof *tally[e].gap);
-	for (int seed = 0; seed < count; seed++)
-		judge_graph(seed, effort, slow ? 2 : 1, tally);
+		tally[e].gap = malloc((size_t)(range.end - range.first) * BUDGETS * sizeof *tally[e].gap);
+	uint32_t count = judge_range(range, effort, slow ? 2 : 1, tally);
 	double percentile = report("normal", &tally[0]);
-	ck_assert_uint_gt(tally[0].cases, (uint32_t)count * BUDGETS / 2);
+	ck_assert_uint_gt(tally[0].cases, count * BUDGETS / 2);
 	ck_assert_uint_eq(tally[0].refused, 0);
 	ck_assert_double_le(tally[0].sum / tally[0].cases, 0.002);
 	ck_assert_double_le(percentile, 0.01);
