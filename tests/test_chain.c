@@ -155,8 +155,33 @@ START_TEST(closed_form_is_the_programme)
 }
 END_TEST
 
+/* The programme alone for the longest chains, at the least effort: exact next to the least budget as well. */
+START_TEST(programme_of_a_thousand_stages_is_binomial)
+{
+	static const uint32_t beyond_least[] = { 0, 1, 2, 3, 5, 8, 13, 30, 100, 500 };
+	struct chain_case chain;
+	uint32_t n = _i ? 777 : 1000;
+	for (uint32_t reads_output = 0; reads_output < 2; reads_output++) {
+		chain_case_fill(&chain, n, reads_output, NULL, 1);
+		struct problem *p = problem_of(&chain);
+		struct optimizer k;
+		struct candidate c;
+		ck_assert_ok(optimizer_init(&k, p, EFFORT_FAST, &arena));
+		ck_assert_ok(candidate_init(&c, &k, &arena));
+		for (uint32_t i = 0; i < sizeof beyond_least / sizeof *beyond_least; i++) {
+			uint32_t m = 3 + reads_output + beyond_least[i];
+			ck_assert_msg(optimizer_chain(&k, m, false, &c), "%u stages, %u units: nothing", n, m);
+			ck_assert_uint_le(c.peak_bytes, m);
+			uint64_t optimum = k.dependence.base_time_ns + (uint64_t)chain_binomial(n, reads_output, m);
+			ck_assert_msg(c.time_ns == optimum, "%u stages, %u units: %lu for %lu", n, m,
+				      (unsigned long)c.time_ns, (unsigned long)optimum);
+		}
+	}
+}
+END_TEST
+
 /* Whole plans of equal stages, from the least budget to keeping all, more closely near the least. */
-static const uint32_t binomial_lengths[] = { 100, 400 };
+static const uint32_t binomial_lengths[] = { 100, 400, 1000 };
 #define BINOMIAL_BUDGETS 14u
 
 START_TEST(long_equal_chains_are_binomial)
@@ -195,6 +220,7 @@ int main(void)
 	tcase_add_loop_test(quick, different_stages, 1, (int)(sizeof lengths / sizeof *lengths));
 	tcase_add_test(quick, closed_form_is_the_programme);
 	tcase_add_loop_test(quick, long_equal_chains_are_binomial, 0, 1);
+	tcase_add_loop_test(quick, programme_of_a_thousand_stages_is_binomial, 0, 2);
 	suite_add_tcase(suite, quick);
 	if (getenv("TARN_TEST_SLOW")) {
 		TCase *slow = tcase_create("slow");

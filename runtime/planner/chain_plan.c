@@ -13,9 +13,12 @@
 #define LONG_ENOUGH 4u
 /* Units that the limit is cut into where the common divisor is too small. */
 #define MOST_UNITS 4096u
-#define FEWEST_UNITS 256u
-/* Units for each value that is kept, at least: on average half of one is lost. */
-#define FINE 16u
+#define FEWEST_UNITS 128u
+/* Values beside those that are kept: what a backward op reads and makes. */
+#define BESIDE 3u
+/* Rounding may make what is kept larger by one so-manieth. */
+#define LOSS_PART 32u
+#define SMALL_PART 8u
 /* Of the memory of the longest interval, where bytes have a price. */
 #define PRICED_UNITS 256u
 #define PRICE_STEPS 40u
@@ -43,7 +46,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 
 static double entries_of(const struct chain_table *t)
 {
-	return (double)t->rows * t->length * (t->cap + 1.0) * (t->ends ? 2 : 1);
+	return (double)t->cells * (t->cap + 1.0) * (t->ends ? 2 : 1);
 }
 
 /* With a column before the loss for each unit, or (columns 0) none. */
@@ -70,42 +73,78 @@ static bool choose_length(struct chain_table *t, uint64_t work, double columns, 
 	return false;
 }
 
-/* Boundaries that fit the limit: what each loses by rounding adds up. */
+/* Boundaries that fit the limit beside what a backward op needs. */
 static uint64_t kept_at_once(const struct plan *k)
 {
 	const struct chain *c = k->table.chain;
 	uint64_t sum = 0, n = k->table.boundaries;
 	for (uint32_t s = 1; s <= n; s++)
 		sum += c->stage[s].boundary_bytes / n;
-	return !sum || k->request->limit / sum > n ? n : k->request->limit / sum;
+	uint64_t fit = sum ? k->request->limit / sum : n;
+	fit = fit > BESIDE ? fit - BESIDE : 1;
+	return fit < n ? fit : n;
 }
 
-/* Intervals with all ways where they can be several times as long as what lies between values that are kept. */
-static bool choose_ways(struct plan *k)
+/*
+ * Intervals with all ways where they can be several times as long as what lies between values that are kept, else with
+ * some of the ways and half as long, or, where `any_length` is enough, shorter.
+ */
+static bool choose_ways(struct plan *k, bool any_length)
 {
 	struct chain_table *t = &k->table;
 	uint64_t kept = kept_at_once(k) + 1, n = t->boundaries, least = LONG_ENOUGH * n / kept + FEWEST_LENGTH;
 	least = least < n ? least : n;
 	for (uint32_t sparse = 0; sparse < 2; sparse++) {
 		t->sparse = sparse;
-		if (choose_length(t, k->request->work, t->limit + 1.0, sparse ? FEWEST_LENGTH : (uint32_t)least))
+		uint64_t length = !sparse ? least : any_length ? FEWEST_LENGTH : least / 2;
+		if (choose_length(t, k->request->work, t->limit + 1.0, (uint32_t)length))
 			return true;
 	}
 	return false;
 }
 
-static bool choose_units(struct plan *k)
+/*
+ * A unit that divides the smallest boundary where that is larger: boundaries tend to be multiples of one another. Those
+ * far below the mean do not count.
+ */
+static uint64_t unit_near(const struct chain *c, uint64_t unit)
+{
+	uint64_t smallest = UINT64_MAX, mean = 0;
+	for (uint32_t s = 1; s < c->stages; s++)
+		mean += c->stage[s].boundary_bytes / (c->stages - 1);
+	for (uint32_t s = 1; s < c->stages; s++) {
+		uint64_t bytes = c->stage[s].boundary_bytes;
+		smallest = bytes && bytes >= mean / SMALL_PART && bytes < smallest ? bytes : smallest;
+	}
+	if (smallest == UINT64_MAX || smallest < unit)
+		return unit;
+	uint64_t parts = (smallest + unit - 1) / unit;
+	return (smallest + parts - 1) / parts;
+}
+
+/* Whether boundaries counted in units, rounded up, are not much larger than in bytes. */
+static bool loses_little(const struct chain_table *t)
+{
+	uint64_t bytes = 0, counted = 0;
+	for (uint32_t s = 1; s <= t->boundaries; s++) {
+		bytes += t->chain->stage[s].boundary_bytes;
+		counted += t->stage[s].boundary * t->unit;
+	}
+	return counted - bytes <= bytes / LOSS_PART;
+}
+
+static bool choose_units(struct plan *k, bool any_length)
 {
 	struct chain_table *t = &k->table;
 	uint64_t exact = chain_table_exact_unit(t), room = k->request->limit - t->chain->pinned_bytes;
 	if (room / exact <= MOST_ENTRIES) {
 		chain_table_count(t, exact, k->request->limit);
-		if (choose_ways(k))
+		if (choose_ways(k, any_length))
 			return true;
 	}
-	for (uint32_t units = MOST_UNITS; units >= FEWEST_UNITS && units >= FINE * kept_at_once(k); units /= 2) {
-		chain_table_count(t, room / units + 1, k->request->limit);
-		if (t->unit > exact && choose_ways(k))
+	for (uint32_t units = MOST_UNITS; units >= FEWEST_UNITS; units /= 2) {
+		chain_table_count(t, unit_near(t->chain, room / units + 1), k->request->limit);
+		if (t->unit > exact && loses_little(t) && choose_ways(k, any_length))
 			return true;
 	}
 	t->sparse = false;
@@ -330,7 +369,7 @@ static bool cannot_fit(const struct chain *chain, uint64_t limit)
 
 static enum tarn_status find_plan(struct plan *k, bool *found)
 {
-	if (choose_units(k))
+	if (choose_units(k, false) || choose_units(k, true))
 		return plan_by_memory(k, found);
 	/* Long intervals leave less for what is kept, and are needed when little can be kept. */
 	enum tarn_status st = TARN_OK;

@@ -10,7 +10,9 @@
 
 static float *cell(const struct chain_table *k, float *table, uint32_t i, uint32_t length)
 {
-	return table + ((size_t)k->row[i] * k->length + length - 1) * ((size_t)k->cap + 1);
+	while (length <= k->shared[i])
+		i = k->twin[i];
+	return table + (k->first_cell[i] + length - k->shared[i] - 1) * ((size_t)k->cap + 1);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
@@ -102,28 +104,35 @@ uint32_t chain_table_reach(const struct chain_table *k, uint32_t i)
 	return k->boundaries - i < k->length ? k->boundaries - i : k->length;
 }
 
-/* Gives each boundary the row of one before it from which the same stages follow. */
-static void find_rows(struct chain_table *k)
+/*
+ * Intervals over stages that are the same are the same. Each boundary gets a twin before it and the longest interval
+ * that they share; where another length differs, because the stages at the end of the chain are others, say, only that
+ * needs a table of its own.
+ */
+static void find_twins(struct chain_table *k)
 {
 	uint32_t n = k->boundaries;
-	memset(k->row, 0xff, n * sizeof *k->row);
+	memset(k->shared, 0, n * sizeof *k->shared);
 	for (uint32_t period = 1; period <= MOST_PERIOD && period < n; period++) {
-		k->repeats[n] = 0;
+		uint32_t repeats = 0;
 		for (uint32_t i = n; i-- > period;) {
 			bool same = !memcmp(&k->stage[i + 1], &k->stage[i + 1 - period], sizeof *k->stage);
-			k->repeats[i] = same ? k->repeats[i + 1] + 1 : 0;
-			if (k->row[i] == UINT32_MAX && k->repeats[i] >= chain_table_reach(k, i))
-				k->row[i] = i - period; /* its row, once that is known */
+			repeats = same ? repeats + 1 : 0;
+			uint32_t reach = chain_table_reach(k, i), shared = repeats < reach ? repeats : reach;
+			if (shared > k->shared[i]) {
+				k->shared[i] = shared;
+				k->twin[i] = i - period;
+			}
 		}
 	}
-	k->rows = 0;
+	k->cells = k->owners = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		if (k->row[i] == UINT32_MAX) {
-			k->first_of[k->rows] = i;
-			k->row[i] = k->rows++;
-		} else {
-			k->row[i] = k->row[k->row[i]];
-		}
+		while (k->shared[i] && k->shared[k->twin[i]] >= k->shared[i])
+			k->twin[i] = k->twin[k->twin[i]];
+		k->first_cell[i] = k->cells;
+		k->cells += chain_table_reach(k, i) - k->shared[i];
+		if (chain_table_reach(k, i) > k->shared[i])
+			k->owner[k->owners++] = i;
 	}
 }
 
@@ -162,7 +171,7 @@ static void find_cap(struct chain_table *k)
 void chain_table_set_length(struct chain_table *k, uint32_t length)
 {
 	k->length = length;
-	find_rows(k);
+	find_twins(k);
 	find_cap(k);
 }
 
@@ -175,12 +184,14 @@ enum tarn_status chain_table_init(struct chain_table *k, struct chain *chain, st
 		.stage = HOST_ARRAY(arena, (size_t)n + 1, struct stage_units),
 		.variant = HOST_ARRAY(arena, (size_t)chain->variants + 1, struct variant_units),
 		.boundaries = n,
-		.row = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
-		.repeats = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
-		.first_of = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
+		.twin = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
+		.shared = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
+		.owner = HOST_ARRAY(arena, (size_t)n + 1, uint32_t),
+		.first_cell = HOST_ARRAY(arena, (size_t)n + 1, size_t),
 		.list = HOST_ARRAY(arena, (size_t)chain->dependence->problem->ops + 1, uint32_t),
 	};
-	return k->stage && k->variant && k->row && k->repeats && k->first_of && k->list ? TARN_OK : TARN_ENOMEM;
+	bool all = k->stage && k->variant && k->twin && k->shared && k->owner && k->first_cell && k->list;
+	return all ? TARN_OK : TARN_ENOMEM;
 }
 
 /* ---- Ways on ---- */
@@ -294,9 +305,9 @@ static struct way way_through(const struct chain_table *k, uint32_t i, uint32_t 
 static void fill_intervals(struct chain_table *k)
 {
 	for (uint32_t length = 1; length <= k->length; length++)
-		for (uint32_t r = 0; r < k->rows; r++) {
-			uint32_t i = k->first_of[r];
-			if (length > k->boundaries - i)
+		for (uint32_t o = 0; o < k->owners; o++) {
+			uint32_t i = k->owner[o];
+			if (length > chain_table_reach(k, i) || length <= k->shared[i])
 				continue;
 			fill_interval(k, i, length, false);
 			if (!k->ends)
@@ -315,7 +326,7 @@ static void fill_intervals(struct chain_table *k)
 
 enum tarn_status chain_table_fill(struct chain_table *k)
 {
-	size_t entries = (size_t)k->rows * k->length * ((size_t)k->cap + 1);
+	size_t entries = k->cells * ((size_t)k->cap + 1);
 	k->c = HOST_ARRAY(k->arena, entries, float);
 	k->e = k->ends ? HOST_ARRAY(k->arena, entries, float) : k->c;
 	if (!k->c || !k->e)

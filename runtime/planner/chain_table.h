@@ -41,16 +41,15 @@ struct chain_table {
 	struct variant_units *variant; /* [chain.variants] */
 	uint32_t boundaries;           /* the last stage comes after the last of them */
 	uint64_t unit, time_unit;
-	uint32_t limit, last; /* in units: of the peak, without what is pinned; of the last stage */
-	uint32_t length;      /* of the longest interval */
-	bool sparse;          /* of the longer ways only some are tried */
-	uint32_t cap;         /* more memory than this is of no use to an interval */
-	uint32_t *row;      /* [boundaries]: number of the table of intervals from here; stages that repeat share it */
-	uint32_t *repeats;  /* [boundaries + 1] scratch */
-	uint32_t *first_of; /* [rows]: a boundary with the row */
-	uint32_t rows;
-	bool ends;    /* some stage reads its own boundary */
-	float *c, *e; /* [rows][length][cap + 1]: without and with the boundary at the end there */
+	uint32_t limit, last;      /* in units: of the peak, without what is pinned; of the last stage */
+	uint32_t length;           /* of the longest interval */
+	bool sparse;               /* of the longer ways only some are tried */
+	uint32_t cap;              /* more memory than this is of no use to an interval */
+	uint32_t *twin, *shared;   /* [boundaries]: intervals from here up to shared[i] long are those of twin[i] */
+	uint32_t *owner, owners;   /* [boundaries] with intervals of their own */
+	size_t *first_cell, cells; /* [boundaries]: number of the first interval of its own; intervals in all */
+	bool ends;                 /* some stage reads its own boundary */
+	float *c, *e;              /* [cells][cap + 1]: without and with the boundary at the end there */
 
 	uint32_t *step, steps, max_steps;
 	uint32_t *list;
