@@ -220,6 +220,20 @@ START_TEST(never_worse_than_the_baselines)
 }
 END_TEST
 
+/* The same hundreds of blocks deep, where the search alone comes nowhere near: also with room to spare. */
+START_TEST(deep_networks_are_not_slower_than_sqrt)
+{
+	struct problem *p = resnet_problem(&arena, 120, false);
+	struct planner_result base, r;
+	ck_assert_ok(plan(p, STRATEGY_SQRT, UINT64_MAX, &base));
+	for (uint32_t tenths = 10; tenths <= 12; tenths += 2) {
+		ck_assert_ok(plan(p, STRATEGY_AUTO, base.height / 10 * tenths + 10, &r));
+		ck_assert_uint_le(r.time_ns, base.time_ns);
+		ck_assert_uint_le(r.min_budget, base.height);
+	}
+}
+END_TEST
+
 /* Fifty budgets from the least to keeping all: a sweep's time never rises, and ends without recomputation. */
 START_TEST(fifty_budgets)
 {
@@ -406,6 +420,7 @@ int main(void)
 	tcase_add_checked_fixture(fixed, setup, teardown);
 	tcase_set_timeout(fixed, 120);
 	tcase_add_loop_test(fixed, chains_reach_their_least_memory, 0, 6);
+	tcase_add_test(fixed, deep_networks_are_not_slower_than_sqrt);
 	tcase_add_test(fixed, unet_with_skips_saves_a_third);
 	tcase_add_test(fixed, speed_never_repeats_heavy_ops);
 	tcase_add_test(fixed, empty_and_single);

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-static enum tarn_status keep_of_strategy(struct planning *k, uint32_t order, uint8_t *keep)
+static enum tarn_status keep_of_strategy(struct planning *k, uint32_t strategy, uint32_t order, uint8_t *keep)
 {
 	const struct planner_request *request = k->request;
-	switch (request->strategy) {
+	switch (strategy) {
 	case STRATEGY_SQRT:
 		return strategy_keep_sqrt(&k->optimizer.dependence, k->optimizer.order[order], k->scratch, keep);
 	case STRATEGY_SPEED:
@@ -20,6 +20,25 @@ static enum tarn_status keep_of_strategy(struct planning *k, uint32_t order, uin
 	default:
 		return TARN_OK;
 	}
+}
+
+enum tarn_status planning_try_fixed(struct planning *k, enum tarn_status (*take)(struct planning *))
+{
+	static const uint32_t tried[] = { STRATEGY_SQRT, STRATEGY_SPEED };
+	struct optimizer *optimizer = &k->optimizer;
+	struct host_mark mark = host_arena_mark(k->scratch);
+	uint8_t *keep = HOST_ARRAY(k->scratch, k->request->problem->values, uint8_t);
+	struct replay_options options = { .policy = REPLAY_KEEP, .keep = keep, .max_steps = UINT32_MAX };
+	enum tarn_status st = keep ? TARN_OK : TARN_ENOMEM;
+	options.budget = k->none.peak_bytes;
+	for (uint32_t i = 0; !st && optimizer->any_forward && i < sizeof tried / sizeof *tried; i++)
+		for (uint32_t order = 0; !st && order < optimizer->orders; order++) {
+			st = keep_of_strategy(k, tried[i], order, keep);
+			if (!st && optimizer_replay(optimizer, order, &options, &k->trial))
+				st = take(k);
+		}
+	host_arena_release(k->scratch, mark);
+	return st;
 }
 
 /* The fixed strategy's schedule with the lower peak of the two orders; keeping all when that is no worse. */
@@ -35,7 +54,7 @@ enum tarn_status planning_fixed_strategy(struct planning *k)
 	candidate_copy(&k->best, none);
 	bool found = false;
 	for (uint32_t order = 0; order < k->optimizer.orders; order++) {
-		enum tarn_status st = keep_of_strategy(k, order, keep);
+		enum tarn_status st = keep_of_strategy(k, k->request->strategy, order, keep);
 		if (st)
 			return st;
 		options.budget = k->best.peak_bytes;

@@ -153,6 +153,8 @@ enum tarn_status planning_least_memory(struct planning *k)
 	st = planning_take_if_lower(k);
 	if (!st && !low_enough(k))
 		st = lower_by_search(k);
+	if (!st && !low_enough(k))
+		st = planning_try_fixed(k, planning_take_if_lower);
 	if (!st && !low_enough(k) && optimizer_forget_all(&k->optimizer, k->least.peak_bytes - 1, &k->trial))
 		st = planning_take_if_lower(k);
 	if (!st && !low_enough(k))

@@ -52,6 +52,18 @@ static enum tarn_status take_chain(struct planning *k)
 	return st;
 }
 
+/* A fixed strategy's schedule, which keeps what it keeps whatever the budget: what still fits need not be dropped. */
+static enum tarn_status take_polished(struct planning *k)
+{
+	uint64_t budget = k->request->budget, height;
+	if (k->trial.peak_bytes > budget)
+		return TARN_OK;
+	enum tarn_status st = planning_take_if_it_fits(k, &height);
+	if (!st && optimizer_polish(&k->optimizer, budget, &k->trial))
+		st = planning_take_if_it_fits(k, &height);
+	return st;
+}
+
 /* The caller's schedule is a start like any other. */
 static enum tarn_status take_known(struct planning *k)
 {
@@ -162,6 +174,8 @@ enum tarn_status planning_least_time(struct planning *k)
 		st = climb_ladder(k);
 	if (!st)
 		st = take_chain(k);
+	if (!st)
+		st = planning_try_fixed(k, take_polished);
 	for (uint32_t attempt = 0; !st && attempt < PACK_ATTEMPTS; attempt++) {
 		candidate_copy(&k->trial, k->best.steps ? &k->best : &k->none);
 		k->trial.time_ns = k->best.time_ns;

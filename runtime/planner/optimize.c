@@ -17,7 +17,7 @@
 #define FEWEST_ROUNDS 300u
 #define SEARCH_WORK 400000u
 /* Additions of one dynamic programme over a chain, by effort; and programmes for one question. */
-static const uint64_t chain_work[] = { 20000000, 400000000, 4000000000 };
+static const uint64_t chain_work[] = { 40000000, 400000000, 4000000000 };
 #define CHAIN_ATTEMPTS 4u
 /* For the least peak there are few programmes, and replays are dearer. */
 #define LEAST_CHAIN_FACTOR 8u
@@ -152,6 +152,16 @@ bool optimizer_replay(struct optimizer *k, uint32_t order, const struct replay_o
 	if (!measure(k, trial) || trial->peak_bytes > options->budget)
 		return false;
 	candidate_copy(out, trial);
+	return true;
+}
+
+bool optimizer_polish(struct optimizer *k, uint64_t limit, struct candidate *c)
+{
+	candidate_copy(&k->other, c);
+	polish_schedule(&k->polisher, limit, POLISH_WORK / c->steps, k->other.step, &k->other.steps);
+	if (!measure(k, &k->other) || k->other.peak_bytes > limit || k->other.time_ns >= c->time_ns)
+		return false;
+	candidate_copy(c, &k->other);
 	return true;
 }
 

@@ -54,6 +54,9 @@ void optimizer_keep_all(struct optimizer *optimizer, struct candidate *out);
 bool optimizer_replay(struct optimizer *optimizer, uint32_t order, const struct replay_options *options,
 		      struct candidate *out);
 
+/* Takes out runs of *c, whose peak is within the limit, that can be done without; false when it gets no faster. */
+bool optimizer_polish(struct optimizer *optimizer, uint64_t limit, struct candidate *c);
+
 /* Lowers the peak of *best, a schedule, by replays. */
 void optimizer_least_peak(struct optimizer *optimizer, struct candidate *best);
 

@@ -54,6 +54,9 @@ enum tarn_status planning_least_time(struct planning *k);
 /* The least height that can be found, into k->least: a function of the problem and the effort alone. */
 enum tarn_status planning_least_memory(struct planning *k);
 
+/* The schedules of `sqrt` and `speed`, in each order of first runs, one after the other in the trial, go to `take`. */
+enum tarn_status planning_try_fixed(struct planning *k, enum tarn_status (*take)(struct planning *));
+
 /* The schedule of a strategy that gives one, into k->best. */
 enum tarn_status planning_fixed_strategy(struct planning *k);
 
