@@ -12,6 +12,9 @@
 #define STALE_PART 128u
 /* There, so many ops to run again are dear enough not to ask for more. */
 #define LONG_WALK 64u
+/* On others they are lower bounds, until one of the ops that they count runs; those are bits, which several ops share.
+ */
+#define WALK_WORDS 4u
 
 struct replay {
 	/* Fixed for the order. */
@@ -38,11 +41,14 @@ struct replay {
 	uint32_t deferred_ops;
 	uint32_t *mark, stamp; /* [ops]: visited in the current walk */
 	uint32_t *stack, *waiting;
+	uint32_t *walk, walked;  /* ops of the last walk for a cost */
+	double walk_cost;        /* what they cost, infinite when one may not run again */
 	uint32_t *missing;       /* ops to run before the current one */
 	double *bytes_weight;    /* [values]: bytes^b and noise */
 	double *distance_weight; /* [ops + 1]: distance^c */
 	double *known_cost;      /* [values]: cost to restore, as it was ... */
 	uint32_t *known_at;      /* [values]: ... at this step plus one; 0: not known */
+	uint64_t *hangs_on;      /* [values][WALK_WORDS]: bits of the ops that were to run again for known_cost */
 };
 
 static int compare_numbers(const void *a, const void *b)
@@ -76,15 +82,17 @@ enum tarn_status replay_init(const struct dependence *d, const uint32_t *order, 
 		.mark = HOST_ARRAY(arena, p->ops, uint32_t),
 		.stack = HOST_ARRAY(arena, p->ops, uint32_t),
 		.waiting = HOST_ARRAY(arena, p->ops, uint32_t),
+		.walk = HOST_ARRAY(arena, p->ops, uint32_t),
 		.missing = HOST_ARRAY(arena, p->ops, uint32_t),
 		.bytes_weight = HOST_ARRAY(arena, p->values, double),
 		.distance_weight = HOST_ARRAY(arena, (size_t)p->ops + 1, double),
 		.known_cost = HOST_ARRAY(arena, p->values, double),
 		.known_at = HOST_ARRAY(arena, p->values, uint32_t),
+		.hangs_on = HOST_ARRAY(arena, (size_t)p->values * WALK_WORDS, uint64_t),
 	};
 	if (!r->position || !r->read_at || !r->next_read || !r->pending || !r->slot || !r->live || !r->given_up ||
-	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->waiting || !r->missing ||
-	    !r->bytes_weight || !r->distance_weight || !r->known_cost || !r->known_at)
+	    !r->ran || !r->closed || !r->deferred || !r->mark || !r->stack || !r->waiting || !r->walk || !r->missing ||
+	    !r->bytes_weight || !r->distance_weight || !r->known_cost || !r->known_at || !r->hangs_on)
 		return TARN_ENOMEM;
 	for (uint32_t k = 0; k < d->needed_ops; k++)
 		r->position[order[k]] = k;
@@ -187,14 +195,18 @@ static double cost_of_walk(struct replay *r, uint32_t value, double limit, uint3
 	const struct problem *p = r->p;
 	uint32_t stamp = new_walk(r), top = 0;
 	double cost = 0;
+	r->walked = 0;
 	r->stack[top++] = p->value[value].producer;
 	r->mark[r->stack[0]] = stamp;
 	while (top) {
 		uint32_t o = r->stack[--top];
+		r->walk[r->walked++] = o;
 		cost += (double)p->op[o].cost_ns;
 		if (!most--)
 			return cost;
-		if (!can_run_again(r, o) || cost > limit)
+		bool never = !can_run_again(r, o);
+		r->walk_cost = never ? INFINITY : cost;
+		if (never || cost > limit)
 			return INFINITY;
 		const uint32_t *input = problem_inputs(p, o);
 		for (uint32_t i = 0; i < p->op[o].inputs; i++) {
@@ -273,11 +285,40 @@ static void drop_if_useless(struct replay *r, uint32_t v)
 		drop_live(r, v);
 }
 
-/* The cost to restore a value. On large problems it is looked up anew only every so often. */
+/* Notes the ops that the last walk visited. */
+static void note_walk(struct replay *r, uint32_t v)
+{
+	uint64_t *bits = r->hangs_on + (size_t)v * WALK_WORDS;
+	memset(bits, 0, WALK_WORDS * sizeof *bits);
+	for (uint32_t i = 0; i < r->walked; i++)
+		bits[r->walk[i] / 64 % WALK_WORDS] |= UINT64_C(1) << r->walk[i] % 64;
+}
+
+/* An op that ran before has run again: what counted it may cost less from now on. */
+static void forget_costs(struct replay *r, uint32_t o)
+{
+	for (uint32_t k = 0; k < r->live_values; k++) {
+		uint32_t v = r->live[k];
+		if (r->hangs_on[(size_t)v * WALK_WORDS + o / 64 % WALK_WORDS] >> o % 64 & 1)
+			r->known_at[v] = 0;
+	}
+}
+
+/*
+ * The cost to restore a value, or infinite when it is above the limit. On large problems it is looked up anew only
+ * every so often. On others what it was is a lower bound: what is dropped since then only adds to it.
+ */
 static double estimate_of_cost(struct replay *r, uint32_t v, double limit)
 {
-	if (r->d->needed_ops < LARGE)
-		return cost_to_restore(r, v, limit);
+	if (r->d->needed_ops < LARGE) {
+		if (r->known_at[v] && r->known_cost[v] > limit)
+			return INFINITY;
+		double cost = cost_to_restore(r, v, limit);
+		r->known_cost[v] = r->walk_cost;
+		r->known_at[v] = 1;
+		note_walk(r, v);
+		return cost;
+	}
 	if (!r->known_at[v] || r->steps + 1 - r->known_at[v] > STALE_STEPS + r->d->needed_ops / STALE_PART) {
 		r->known_cost[v] = cost_of_walk(r, v, INFINITY, LONG_WALK);
 		r->known_at[v] = r->steps + 1;
@@ -306,15 +347,44 @@ static bool fits_in_place(const struct replay *r, uint32_t o, uint32_t j)
 	       p->value[v].bytes == p->value[problem_outputs(p, o)[0]].bytes;
 }
 
+/* A score from what a value cost when it was last looked at; close enough to say where to look first. */
+static double stale_score(const struct replay *r, uint32_t v)
+{
+	uint32_t next = r->next_read[v];
+	uint32_t distance = next < r->d->first_reader[v + 1] ? r->read_at[next] - r->now : r->d->needed_ops;
+	return r->known_at[v] ? r->known_cost[v] / (r->bytes_weight[v] * r->distance_weight[distance ? distance : 1])
+			      : INFINITY;
+}
+
+/* The value that probably has the least score, to be looked at first: then walks for most others soon end. */
+static uint32_t likely_best(const struct replay *r)
+{
+	uint32_t likely = VALUE_NONE;
+	double least = INFINITY;
+	for (uint32_t k = 0; k < r->live_values; k++) {
+		double s = r->pending[r->live[k]] ? INFINITY : stale_score(r, r->live[k]);
+		if (s < least) {
+			least = s;
+			likely = r->live[k];
+		}
+	}
+	return likely;
+}
+
 /* Gives up the value with the least score. If that is an input of `o`, its output takes it over: *taken says which. */
 static bool give_up_one(struct replay *r, uint32_t o, uint32_t *taken)
 {
 	const struct problem *p = r->p;
 	uint32_t best = VALUE_NONE, best_input = VALUE_NONE;
 	double best_score = INFINITY;
+	best = likely_best(r);
+	if (best != VALUE_NONE)
+		best_score = score(r, best, INFINITY);
+	if (best_score == INFINITY)
+		best = VALUE_NONE;
 	for (uint32_t k = 0; k < r->live_values; k++) {
 		uint32_t v = r->live[k];
-		if (r->pending[v])
+		if (r->pending[v] || v == best)
 			continue;
 		double s = score(r, v, best_score);
 		if (s < best_score || (s == best_score && s < INFINITY && v < best)) {
@@ -378,6 +448,8 @@ static bool run_op(struct replay *r, uint32_t o)
 	    (r->options->policy == REPLAY_BUDGET && !make_room(r, o, &taken)))
 		return false;
 	r->step[r->steps++] = o;
+	if (r->ran[o] && r->options->policy == REPLAY_BUDGET && r->d->needed_ops < LARGE)
+		forget_costs(r, o);
 	r->ran[o] = 1;
 	for (uint32_t i = 0; i < p->op[o].inputs; i++)
 		r->pending[problem_inputs(p, o)[i]]--;
@@ -385,8 +457,11 @@ static bool run_op(struct replay *r, uint32_t o)
 		drop_live(r, taken);
 	for (uint32_t i = 0; i < p->op[o].outputs; i++) {
 		uint32_t v = problem_outputs(p, o)[i];
-		if (!is_live(r, v))
-			add_live(r, v);
+		if (is_live(r, v))
+			continue;
+		add_live(r, v);
+		if (r->d->needed_ops < LARGE)
+			r->known_at[v] = 0;
 	}
 	for (uint32_t i = 0; i < p->op[o].afters; i++)
 		r->closed[p->after[p->op[o].first_after + i]] = 1;
