@@ -3,7 +3,7 @@
 . tests/support/testing.sh
 
 tarn=$BUILD/tarn
-gpt=(configs/gpt.yaml data.type=synthetic train.threads=1)
+gpt=(configs/gpt.yaml data.type=synthetic model.layers=1 data.context=32 memory.budget=8MiB train.threads=1)
 resnet=(configs/peers/resnet20.yaml memory.recompute=auto data.batch=16 train.threads=1)
 
 # value FILE EXPRESSION: of the JSON object `a` in the file.
@@ -70,7 +70,7 @@ bad_questions() {
 picture() {
 	"$tarn" fit "${gpt[@]}" --svg "$directory/fit.svg" >/dev/null
 	/usr/bin/python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$directory/fit.svg"
-	grep -q 'budget 40.00 MiB' "$directory/fit.svg"
+	grep -q 'budget 8.00 MiB' "$directory/fit.svg"
 }
 
 expect "the smallest budget plans, and not a byte less" smallest_budget
