@@ -11,6 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+void arguments_write_nothing(struct arguments *arguments)
+{
+	static const char *const nothing[] = { "train.snapshot=", "train.snapshot_every=0",
+					       "train.run=", "train.log=none" };
+	for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+		arguments->override[arguments->options.overrides++] = nothing[i];
+}
+
 int command_fail(enum tarn_status status)
 {
 	fflush(stdout);

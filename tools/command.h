@@ -7,13 +7,14 @@
 #include "tarn.h"
 
 #define MAX_OVERRIDES 64
+#define COMMAND_OVERRIDES 5 /* that a command adds to the user's */
 
 /* The options that commands take; each command says which ones it knows. */
 struct arguments {
-	struct tarn_options options;             /* config_path, plan_path, override, resume_path, lockdown */
-	const char *override[MAX_OVERRIDES + 2]; /* two more for the command's own */
-	char max_steps[64];                      /* "train.max_steps=N" */
-	const char *output;                      /* -o */
+	struct tarn_options options; /* config_path, plan_path, override, resume_path, lockdown */
+	const char *override[MAX_OVERRIDES + COMMAND_OVERRIDES];
+	char max_steps[64]; /* "train.max_steps=N" */
+	const char *output; /* -o */
 	const char *svg, *html, *dump_dag;
 	const char *vector;   /* --vector */
 	const char *vary;     /* --vary */
@@ -37,6 +38,9 @@ enum argument_set {
 
 /* TARN_EINVAL with a sentence that names the argument and what is known. argv[0] is the command's name. */
 enum tarn_status arguments_parse(int argc, char **argv, unsigned set, struct arguments *arguments);
+
+/* Overrides for a command that trains nothing: what the configuration says of files to write does not hold. */
+void arguments_write_nothing(struct arguments *arguments);
 
 /* Prints "tarn: <sentence>" to stderr; returns the exit code. */
 int command_fail(enum tarn_status status);

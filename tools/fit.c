@@ -22,7 +22,7 @@ struct search {
 static enum tarn_status plan_with(const struct arguments *arguments, const char *const *more, uint32_t mores,
 				  struct tarn_plan_info *info)
 {
-	const char *override[MAX_OVERRIDES + 2];
+	const char *override[MAX_OVERRIDES + COMMAND_OVERRIDES];
 	struct tarn_options options = arguments->options;
 	struct tarn_session *session;
 	memcpy(override, arguments->override, options.overrides * sizeof *override);

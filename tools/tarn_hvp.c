@@ -167,8 +167,7 @@ int command_hvp(int argc, char **argv)
 		if (arguments.options.overrides + 1 >= MAX_OVERRIDES)
 			return command_fail(tarn_fail(TARN_EINVAL, "more than %d key=value arguments", MAX_OVERRIDES));
 		arguments.override[arguments.options.overrides++] = "objective.type=hvp";
-		arguments.override[arguments.options.overrides++] = "train.snapshot=";
-		arguments.override[arguments.options.overrides++] = "train.run=";
+		arguments_write_nothing(&arguments);
 	}
 	arguments.options.weights_only = true;
 	st = tarn_open(&arguments.options, &session);

@@ -485,8 +485,7 @@ int command_eval(int argc, char **argv)
 		fprintf(stderr, "tarn: eval: which weights? Give --weights SNAPSHOT\n");
 		return TARN_EINVAL;
 	}
-	arguments.override[arguments.options.overrides++] = "train.snapshot="; /* nothing is saved, no folder made */
-	arguments.override[arguments.options.overrides++] = "train.run=";
+	arguments_write_nothing(&arguments);
 	arguments.options.weights_only = true;
 	st = open_run(&run, &arguments);
 	if (!st)
