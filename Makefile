@@ -151,7 +151,7 @@ help:
 	@echo '  figures            numbers and pictures of docs/experiments.md: memory and time against layers (minutes)'
 	@echo 'Measurements'
 	@echo '  bench              own benchmarks'
-	@echo '  bench-plan         the planner on abstract graphs; ARGS=FOLDER of cases, else families made here'
+	@echo '  bench-plan         the planner on abstract graphs, and its targets; ARGS=FOLDERS of cases, else made here'
 	@echo '  bench-peers        the same networks in PyTorch; TORCH_PYTHON names a python that has it'
 	@echo '                     (tools/compare_torch.py compares any one configuration)'
 	@echo
@@ -412,6 +412,7 @@ bench: all $(bench-programs)
 	@$(PYTHON) tools/bench/bench_budget.py $(BUILD)/tarn $(ARGS)
 bench-plan: all
 	@$(PYTHON) tools/bench/bench_plan.py $(BUILD)/tarn $(ARGS)
+	@$(PYTHON) tools/bench/plan_targets.py $(BUILD)/tarn --json $(BUILD)/plan_targets.json $(ARGS)
 bench-peers: all
 	@$(TORCH_PYTHON) tools/bench/bench_peers.py $(BUILD)/tarn $(ARGS)
 
