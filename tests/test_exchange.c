@@ -103,8 +103,8 @@ static uint32_t names_crc(const char *path)
 	qsort(file.tensor, file.tensors, sizeof *file.tensor, by_name);
 	for (uint32_t i = 0; i < file.tensors; i++) {
 		char line[512];
-		int used = snprintf(line, sizeof line, "%s%s %u", i ? "\n" : "", file.tensor[i].name,
-				    file.tensor[i].rank);
+		int used =
+			snprintf(line, sizeof line, "%s%s %u", i ? "\n" : "", file.tensor[i].name, file.tensor[i].rank);
 		crc = crc32(crc, (const Bytef *)line, (uInt)used);
 	}
 	weights_file_close(&file);

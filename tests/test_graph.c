@@ -345,7 +345,11 @@ static const struct misuse misuses[] = {
 	{ OP_EXPONENTIAL_AVERAGE, { .alpha = 2 }, { { 5 }, { 5 } }, 2, "the decay, is 2, it must be from 0 to 1" },
 	{ OP_CAST, NO_ATTR, { { 5 } }, 1, "f32 to f32 is no cast" },
 	{ OP_CAST, { .mode = DTYPE_I32 }, { { 5 } }, 1, "f32 to i32 is no cast" },
-	{ OP_MATMUL, { .mode = DTYPE_BF16 }, { { 3, 5 }, { 5, 7 } }, 2, "the result cannot be bf16 where numbers are stored as f32" },
+	{ OP_MATMUL,
+	  { .mode = DTYPE_BF16 },
+	  { { 3, 5 }, { 5, 7 } },
+	  2,
+	  "the result cannot be bf16 where numbers are stored as f32" },
 	{ OP_FILL, { .rank = 1, .extent = { 3 }, .mode = DTYPE_U64 }, { { 0 } }, 0, "the result cannot be u64" },
 	{ OP_KINDS, NO_ATTR, { { 0 } }, 0, "unknown kind" },
 };

@@ -257,8 +257,8 @@ static void plan_with_a_part(void)
 	ck_assert_ok(graph_add_op(graph, OP_SUM_SQUARES, PHASE_FORWARD, "sum", NULL, &half, 1, &sum[0]));
 	ck_assert_ok(graph_add_op(graph, OP_SUM_SQUARES, PHASE_FORWARD, "sum_whole", NULL, &whole, 1, &sum[1]));
 	ck_assert_ok(graph_add_op(graph, OP_ADD, PHASE_FORWARD, "both", NULL, sum, 2, &both));
-	ck_assert_ok(graph_add_op(graph, OP_RECORD, PHASE_FORWARD, "record", NULL,
-				  (uint32_t[]){ metric, both }, 2, NULL));
+	ck_assert_ok(
+		graph_add_op(graph, OP_RECORD, PHASE_FORWARD, "record", NULL, (uint32_t[]){ metric, both }, 2, NULL));
 	uint32_t steps = sample_sequence(graph, sequence);
 	ck_assert_ok(sample_layout(&plan, program, sequence, steps, 0, &arena));
 	plan.arena_bytes = program->height_bytes;

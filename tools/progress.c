@@ -14,7 +14,7 @@
 #define DIM "\033[2m"
 #define PLAIN "\033[0m"
 
-struct row {
+struct line_part {
 	const struct progress *progress;
 	int columns, used;
 };
@@ -48,8 +48,9 @@ const char *progress_duration(double seconds, char *buffer, size_t size)
 }
 
 /* A part of the line; on a terminal it is left out, with all behind it, where it does not fit. */
-static void part(struct row *row, const char *label, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void part(struct row *row, const char *label, const char *format, ...)
+static void part(struct line_part *row, const char *label, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void part(struct line_part *row, const char *label, const char *format, ...)
 {
 	char value[96];
 	va_list arguments;
@@ -76,7 +77,7 @@ static int terminal_columns(void)
 void progress_print(const struct progress *progress, const struct progress_line *line, bool keep)
 {
 	char text[BYTES_TEXT], budget[BYTES_TEXT] = "unlimited";
-	struct row row = { .progress = progress };
+	struct line_part row = { .progress = progress };
 	if (progress->terminal) {
 		row.columns = terminal_columns();
 		printf("\r");

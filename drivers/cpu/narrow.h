@@ -65,8 +65,8 @@ void narrow_load(uint32_t dtype, const void *from, float *to, uint64_t n);
 void narrow_store(uint32_t dtype, const float *from, void *to, uint64_t n);
 
 /*
- * bfloat16 numbers begin .. begin + n of a tensor whose mean error is zero: rounded up in magnitude with the probability
- * of what is cut off. The random numbers are those of the elements (op.h). NaN and infinity stay.
+ * bfloat16 numbers begin .. begin + n of a tensor whose mean error is zero: rounded up in magnitude with the
+ * probability of what is cut off. The random numbers are those of the elements (op.h). NaN and infinity stay.
  */
 struct philox_stream {
 	uint64_t seed;

@@ -164,8 +164,8 @@ static enum tarn_status smooth_prepare(struct device *device, struct kernel *ker
 	const dnnl_memory_desc_t *layout;
 	dnnl_primitive_desc_t description;
 	struct dnn_stage *stage;
-	enum tarn_status st =
-		dnn_layout(device, kernel_output(kernel, 0)->dtype, 1, (int64_t[]){ (int64_t)kernel_output(kernel, 0)->elements }, NULL, &layout);
+	enum tarn_status st = dnn_layout(device, kernel_output(kernel, 0)->dtype, 1,
+					 (int64_t[]){ (int64_t)kernel_output(kernel, 0)->elements }, NULL, &layout);
 	if (!st)
 		st = smooth_description(device, kernel, algorithm, layout, &description);
 	if (!st)

@@ -17,8 +17,8 @@ enum tarn_status average_add_state(struct graph *graph, const struct config *con
 		char *name = average_name(graph, t);
 		if (!name)
 			return TARN_ENOMEM;
-		enum tarn_status st = graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, DTYPE_F32, shape.dim,
-							   shape.rank, &id);
+		enum tarn_status st =
+			graph_add_persistent(graph, name, ROLE_OPTIMIZER_STATE, DTYPE_F32, shape.dim, shape.rank, &id);
 		if (st)
 			return st;
 		graph->tensor[id].init = INIT_AVERAGE;

@@ -180,7 +180,7 @@ struct config {
 	struct {
 		uint32_t compute;   /* enum number_format: what activations and factors of products are stored in */
 		uint32_t gradients; /* of weights: NUMBER_FLOAT32, or the same as compute */
-		uint32_t weights;          /* matrices and kernels: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
+		uint32_t weights;   /* matrices and kernels: NUMBER_FLOAT32, or NUMBER_BFLOAT16 with that as compute */
 		double loss_scale_initial; /* with compute float16: the loss times this, at first */
 		uint32_t growth_interval;  /* steps without overflow until it doubles */
 	} precision;

@@ -473,7 +473,8 @@ static enum tarn_status check_precision(const struct yaml_node *root, const stru
 	if (config->precision.weights != NUMBER_BFLOAT16 || config->precision.compute != NUMBER_BFLOAT16)
 		return yaml_fail_value(weights, "weights are float32, or bfloat16 with precision.compute: bfloat16");
 	if (optimizer == OPTIMIZER_LION || optimizer == OPTIMIZER_ADAFACTOR || config->optimizer.state != STATE_FLOAT32)
-		return yaml_fail_value(weights, "needs optimizer.type sgd, momentum, adam or adamw with state: float32");
+		return yaml_fail_value(weights,
+				       "needs optimizer.type sgd, momentum, adam or adamw with state: float32");
 	if (config->train.ema > 0)
 		return yaml_fail_value(weights, "averages (train.ema) need weights in float32");
 	return TARN_OK;

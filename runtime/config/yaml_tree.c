@@ -368,9 +368,10 @@ static enum tarn_status read_events(struct reader *reader)
 	}
 	const struct yaml_node *root = reader->root;
 	if (!root || (root->kind == YAML_SCALAR && !root->text[0]))
-		return tarn_fail(
-			TARN_EINVAL,
-			"%s:1:1: the file is empty; a run needs at least data: and layers: or model:, a graph nodes: and targets:", reader->name);
+		return tarn_fail(TARN_EINVAL,
+				 "%s:1:1: the file is empty; a run needs at least data: and layers: or model:, a graph "
+				 "nodes: and targets:",
+				 reader->name);
 	return TARN_OK;
 }
 

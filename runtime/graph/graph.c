@@ -13,12 +13,8 @@ static const struct {
 	const char *name;
 	size_t bytes;
 } dtypes[DTYPES] = {
-	[DTYPE_F32] = { "f32", 4 },
-	[DTYPE_I32] = { "i32", 4 },
-	[DTYPE_U8] = { "u8", 1 },
-	[DTYPE_U64] = { "u64", 8 },
-	[DTYPE_BF16] = { "bf16", 2 },
-	[DTYPE_F16] = { "f16", 2 },
+	[DTYPE_F32] = { "f32", 4 }, [DTYPE_I32] = { "i32", 4 },   [DTYPE_U8] = { "u8", 1 },
+	[DTYPE_U64] = { "u64", 8 }, [DTYPE_BF16] = { "bf16", 2 }, [DTYPE_F16] = { "f16", 2 },
 };
 
 static const char *const role_names[ROLES] = {

@@ -34,8 +34,7 @@ bool needs_in_place(const struct needs *n, uint32_t op, bool same_size)
 	for (uint32_t k = 0; k < o->inputs && k < 8; k++) {
 		uint64_t bytes = bytes_align(n->graph->tensor[op_inputs(n->graph, op)[k]].bytes);
 		if (op_row(o->kind)->in_place >> k & 1 && needs_producer(n, op, k) != OP_NONE && o->outputs &&
-		    !is_read_in_part(n, op, k) &&
-		    (!same_size || bytes == needs_output_bytes(n, op, 0)))
+		    !is_read_in_part(n, op, k) && (!same_size || bytes == needs_output_bytes(n, op, 0)))
 			return true;
 	}
 	return false;

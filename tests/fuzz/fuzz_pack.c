@@ -1,5 +1,6 @@
 /* fuzz_pack.c - libFuzzer entry: any bytes as the table of buffers of `tarn pack`. */
 #include "tools/command.c"
+#include "tools/progress.c"
 #include "tools/tarn_pack.c"
 
 #include <sys/mman.h>
