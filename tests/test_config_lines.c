@@ -135,8 +135,11 @@ static struct config random_config(struct testing_random *random)
 	for (uint32_t i = 0; i < 3; i++)
 		c.data.arrays.item[i] = c.data.train_arrays.item[i] = c.data.test_arrays.item[i] = names[i];
 	c.optimizer.nesterov = c.optimizer.nesterov && c.optimizer.momentum > 0;
-	if (c.precision.compute != NUMBER_BFLOAT16)
+	if (c.precision.gradients != c.precision.compute)
 		c.precision.gradients = NUMBER_FLOAT32;
+	bool narrow_weights = c.precision.compute == NUMBER_BFLOAT16 && c.optimizer.type <= OPTIMIZER_ADAMW &&
+			      c.optimizer.state == STATE_FLOAT32 && !(c.train.ema > 0);
+	c.precision.weights = narrow_weights ? NUMBER_BFLOAT16 : NUMBER_FLOAT32;
 	if (c.train.accumulate > c.data.batch)
 		c.train.accumulate = c.data.batch;
 	if (!*c.train.snapshot && !*c.train.run)

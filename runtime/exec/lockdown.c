@@ -55,7 +55,7 @@ static int allow_partly(scmp_filter_ctx filter, bool device_calls)
 	/* The size of the terminal. */
 	int error = device_calls ? seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 0)
 				 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-						    SCMP_A1(SCMP_CMP_EQ, TIOCGWINSZ));
+						    SCMP_A1(SCMP_CMP_EQ, TIOCGWINSZ, 0));
 	/* The heap of a thread grows inside what it has reserved; nothing becomes code. */
 	if (!error)
 		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
@@ -63,7 +63,7 @@ static int allow_partly(scmp_filter_ctx filter, bool device_calls)
 	/* abort() */
 	if (!error)
 		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-					 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+					 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
 	return error;
 }
 
