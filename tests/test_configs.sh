@@ -7,7 +7,7 @@ tarn=$BUILD/tarn
 trains() {
 	local config=$1 shape=
 	grep -q '^ *shape:\|^ *context:' "$config" || shape='data.shape=[28,28,1]'
-	"$tarn" train "$config" data.type=synthetic data.samples=300 data.test_samples=4 ${shape:+"$shape"} train.epochs=0 \
+	"$tarn" train "$config" data.type=synthetic data.samples=300 data.test_samples=300 ${shape:+"$shape"} train.epochs=0 \
 		train.max_steps=2 train.threads=2 train.snapshot= --json >"$directory/run.json"
 	/usr/bin/python3 - "$directory/run.json" <<-'END'
 		import json, math, sys

@@ -25,14 +25,18 @@ static const char *const networks[] = { training_residual, training_tied, traini
 					training_unet,     training_gpt,  training_lstm };
 #define NETWORKS (sizeof networks / sizeof *networks)
 
-static const char *const formats[] = { "precision.compute=bfloat16", "precision.compute=float16",
-				       "precision={compute: bfloat16, weights: bfloat16}" };
+static const struct {
+	const char *compute, *weights;
+} formats[] = { { "precision.compute=bfloat16", "precision.weights=float32" },
+		{ "precision.compute=float16", "precision.weights=float32" },
+		{ "precision.compute=bfloat16", "precision.weights=bfloat16" } };
 #define FORMATS (sizeof formats / sizeof *formats)
 
 static struct training run_of(int i)
 {
 	return (struct training){ .text = networks[(size_t)i / FORMATS],
-				  .override = { formats[(size_t)i % FORMATS] },
+				  .override = { formats[(size_t)i % FORMATS].compute,
+						formats[(size_t)i % FORMATS].weights },
 				  .steps = STEPS };
 }
 
@@ -47,13 +51,13 @@ START_TEST(plans_change_no_bit)
 	uint64_t low = free_run.info.min_budget_bytes, high = free_run.info.arena_bytes;
 	for (uint64_t k = 0; k < 5; k++) {
 		uint64_t budget = low + (high - low) * (k / 2) / 3;
-		training.override[1] = training_budget(budget);
+		training.override[2] = training_budget(budget);
 		training.poison = k == 1;
 		ck_assert_ok(training_run(&training, &result));
 		ck_assert_uint_le(result.info.arena_bytes, budget);
-		ck_assert_msg(result.hash == free_run.hash, "%s at %s: weights %016llx, keep-all has %016llx",
-			      training.override[0], training.override[1], (unsigned long long)result.hash,
-			      (unsigned long long)free_run.hash);
+		ck_assert_msg(result.hash == free_run.hash, "%s, %s at %s: weights %016llx, keep-all has %016llx",
+			      training.override[0], training.override[1], training.override[2],
+			      (unsigned long long)result.hash, (unsigned long long)free_run.hash);
 	}
 	ck_assert_uint_gt(result.info.arena_bytes, 0);
 }
@@ -69,6 +73,7 @@ START_TEST(losses_stay_near_float32)
 		TESTING_SKIP("no other driver stores 16 bits yet");
 	ck_assert_ok(training_run(&training, &narrow));
 	training.override[0] = "precision.compute=float32";
+	training.override[1] = NULL;
 	ck_assert_ok(training_run(&training, &wide));
 	ck_assert_uint_ne(narrow.hash, wide.hash);
 	ck_assert_msg(fabs(narrow.first_loss - wide.first_loss) < 0.02 * wide.first_loss, "first loss %g, float32 %g",
@@ -191,19 +196,19 @@ END_TEST
 /* ---- accuracy ---- */
 
 /* Mean of three seeds after an epoch of Fashion-MNIST, in percent. */
-static double mean_accuracy(const char *format)
+static double mean_accuracy(const char *format, const char *weights)
 {
 	static const char *const seeds[] = { "train.seed=1", "train.seed=2", "train.seed=3" };
 	double sum = 0;
 	for (int s = 0; s < 3; s++) {
-		const char *override[] = { format, seeds[s] };
+		const char *override[] = { format, weights, seeds[s] };
 		const struct tarn_options options = {
 			.config_text = "data: {type: idx, directory: " FASHION_MNIST ", batch: 128, mean: [0.2860], "
 				       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: 256}\n"
 				       "optimizer: {type: adam, learning_rate: 0.001, schedule: {type: cosine}}\n"
 				       "train: {epochs: 1, threads: 1}\n",
 			.override = override,
-			.overrides = 2
+			.overrides = 3
 		};
 		struct tarn_metrics metrics = { 0 };
 		struct tarn_evaluation evaluation;
@@ -215,7 +220,7 @@ static double mean_accuracy(const char *format)
 		tarn_close(session);
 		sum += 100 * evaluation.accuracy / 3;
 	}
-	printf("%s: %.2f %%\n", format, sum);
+	printf("%s, %s: %.2f %%\n", format, weights, sum);
 	return sum;
 }
 
@@ -225,10 +230,11 @@ START_TEST(no_format_costs_a_point)
 		TESTING_SKIP("slow: make check-slow");
 	if (access(FASHION_MNIST, R_OK))
 		TESTING_SKIP("Fashion-MNIST is not in " FASHION_MNIST);
-	double wide = mean_accuracy("precision.compute=float32");
+	static const char float32_weights[] = "precision.weights=float32";
+	double wide = mean_accuracy("precision.compute=float32", float32_weights);
 	for (size_t i = 0; i < FORMATS; i++)
-		ck_assert_double_ge(mean_accuracy(formats[i]), wide - 1);
-	ck_assert_double_ge(mean_accuracy("optimizer.state=int8"), wide - 1);
+		ck_assert_double_ge(mean_accuracy(formats[i].compute, formats[i].weights), wide - 1);
+	ck_assert_double_ge(mean_accuracy("optimizer.state=int8", float32_weights), wide - 1);
 }
 END_TEST
 
