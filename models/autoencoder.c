@@ -31,18 +31,6 @@ static enum tarn_status add_up(struct network *net, const char *scope, uint32_t 
 	return st ? st : block_relu(net, scope, "", x, y);
 }
 
-static enum tarn_status check_image(const struct network *net, uint32_t levels, uint32_t x)
-{
-	const struct tensor *image = &net->graph->tensor[x];
-	uint32_t part = 1u << levels;
-	if (image->rank == 4 && (image->dim[1] % part || image->dim[2] % part))
-		return tarn_fail(TARN_EINVAL,
-				 "images of %" PRIu32 "x%" PRIu32 " cannot be halved %" PRIu32
-				 " times; height and width must be multiples of %" PRIu32,
-				 image->dim[1], image->dim[2], levels, part);
-	return TARN_OK;
-}
-
 static enum tarn_status build(struct network *net, const struct model_values *values, uint32_t classes, uint32_t x,
 			      uint32_t *y)
 {
@@ -50,7 +38,7 @@ static enum tarn_status build(struct network *net, const struct model_values *va
 	struct conv_options code = block_conv(values->value[CODE], 1, 1, 0), last = block_conv(classes, 3, 1, 1);
 	char scope[BLOCK_SCOPE_BYTES];
 	code.bias = last.bias = true;
-	enum tarn_status st = check_image(net, levels, x);
+	enum tarn_status st = block_need_halvings(net, levels, x);
 	for (uint32_t level = 0; level < levels && !st; level++) {
 		const struct conv_options conv = block_conv(width << level, 3, 2, 1);
 		snprintf(scope, sizeof scope, "down%" PRIu32 "/", level + 1);

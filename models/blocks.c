@@ -1,10 +1,23 @@
 /* blocks.c - see blocks.h. */
 #include "models/blocks.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define EPSILON 1e-5f
 #define MOMENTUM 0.1f
+
+enum tarn_status block_need_halvings(const struct network *net, uint32_t times, uint32_t x)
+{
+	const struct tensor *image = &net->graph->tensor[x];
+	const uint32_t part = 1u << times;
+	if (image->rank == 4 && (image->dim[1] % part || image->dim[2] % part))
+		return tarn_fail(TARN_EINVAL,
+				 "images of %" PRIu32 "x%" PRIu32 " cannot be halved %" PRIu32
+				 " times; height and width must be multiples of %" PRIu32,
+				 image->dim[1], image->dim[2], times, part);
+	return TARN_OK;
+}
 
 struct conv_options block_conv(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t padding)
 {

@@ -12,6 +12,8 @@
 #define BLOCK_SCOPE_BYTES 48
 #define BLOCK_NAME_BYTES 96
 
+/* TARN_EINVAL for images whose height or width cannot be halved so many times (less than 32) without a rest. */
+enum tarn_status block_need_halvings(const struct network *net, uint32_t times, uint32_t x);
 /* A square convolution; the image keeps its size at stride 1 when padding = kernel / 2. */
 struct conv_options block_conv(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t padding);
 

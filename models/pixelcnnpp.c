@@ -9,6 +9,7 @@
  * is elu of x and -x side by side. Every convolution is weight-normalised; scales start at 1 instead of being set from
  * a first batch. The paper's network for 32x32 images: levels 3, resnets 5, filters 160, mixtures 10, dropout 50.
  */
+#include "models/blocks.h"
 #include "models/models.h"
 
 #include <inttypes.h>
@@ -210,18 +211,12 @@ static enum tarn_status add_up(struct pixelcnnpp *p, uint32_t level, uint32_t la
 static enum tarn_status check_image(const struct network *net, uint32_t levels, uint32_t classes, uint32_t x)
 {
 	const struct tensor *image = &net->graph->tensor[x];
-	uint32_t part = levels > 1 ? 1u << (levels - 1) : 1;
 	if (image->rank != 4 || (classes != 1 && classes != 3))
 		return tarn_fail(TARN_EINVAL,
 				 "it models images with 1 or 3 channels (network.loss: logistic_mixture), "
 				 "not samples with %" PRIu32 " dimensions and %" PRIu32 " channels",
 				 image->rank - 1u, classes);
-	if (image->dim[1] % part || image->dim[2] % part)
-		return tarn_fail(TARN_EINVAL,
-				 "images of %" PRIu32 "x%" PRIu32 " cannot be halved %" PRIu32
-				 " times; height and width must be multiples of %" PRIu32,
-				 image->dim[1], image->dim[2], levels - 1, part);
-	return TARN_OK;
+	return block_need_halvings(net, levels - 1, x);
 }
 
 static enum tarn_status build(struct network *net, const struct model_values *values, uint32_t classes, uint32_t x,
