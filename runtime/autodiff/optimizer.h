@@ -19,12 +19,9 @@
 
 /*
  * With precision.compute: float16 the loss is multiplied by a factor that adapts (UNSCALE and LOSS_SCALE in op.h), and
- * a step whose gradients overflow changes nothing. Its state are the persistent tensors LOSS_SCALE_STATE and the two
- * below, added here once a graph; *scale: the factor, or TENSOR_NONE. Called before autodiff, whose seed it is.
+ * a step whose gradients overflow changes nothing. Its state are the persistent tensors that op.h names, added
+ * here once a graph; *scale: the factor, or TENSOR_NONE. Called before autodiff, whose seed it is.
  */
-#define LOSS_SCALE_STATE "optimizer/loss_scale"
-#define LOSS_SCALE_GOOD LOSS_SCALE_STATE "/good_steps"
-#define LOSS_SCALE_SKIPPED LOSS_SCALE_STATE "/skipped_steps"
 enum tarn_status optimizer_add_loss_scale(struct graph *graph, const struct config *config, uint32_t *scale);
 
 /* Adds the persistent state of every trainable parameter of the network graph; called before autodiff. */

@@ -2,6 +2,7 @@
 #include "exec/nonfinite.h"
 
 #include "exec/finite.h"
+#include "graph/storage.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -53,6 +54,10 @@ enum tarn_status nonfinite_open(struct executor *executor, uint32_t policy, stru
 		return TARN_ENOMEM;
 	made->executor = executor;
 	made->policy = policy;
+	made->loss = exec_find(executor, "metric/loss");
+	/* With a loss scale the step itself passes over gradients that overflow. */
+	if (!exec_find(executor, LOSS_SCALE_STATE))
+		made->norm = exec_find(executor, "metric/gradient_norm");
 	made->buffer = host_arena_alloc(arena, BUFFER_BYTES, TARN_ALIGNMENT);
 	if (policy == NONFINITE_SKIP)
 		made->kept = host_arena_alloc(arena, plan->persistent_bytes, TARN_ALIGNMENT);
@@ -74,9 +79,8 @@ static enum tarn_status look_at(struct nonfinite *nonfinite, const struct tensor
 	size_t size = dtype_bytes(tensor->dtype);
 	uint64_t elements = tensor->bytes / size, piece = BUFFER_BYTES / size, done = 0;
 	enum tarn_status st = TARN_OK;
-	bool floats = tensor->dtype == DTYPE_F32 || tensor->dtype == DTYPE_BF16 || tensor->dtype == DTYPE_F16;
 	*element = elements;
-	while (floats && done < elements && !st) {
+	while (dtype_is_real(tensor->dtype) && done < elements && !st) {
 		size_t count = (size_t)(elements - done < piece ? elements - done : piece);
 		st = device->ops->read(device, offset + done * size, nonfinite->buffer, count * size);
 		if (!st)
@@ -150,17 +154,17 @@ static const char *name_of(const struct nonfinite *nonfinite, const struct persi
 /* The first of what is watched that is not finite: NULL when all are, or when the network has none of it. */
 static enum tarn_status look_at_metrics(struct nonfinite *nonfinite, const char **what)
 {
-	static const struct {
-		const char *name, *what;
-	} watched[] = { { "metric/loss", "the loss" }, { "metric/gradient_norm", "the norm of the gradient" } };
-	/* With a loss scale the step itself passes over gradients that overflow. */
-	size_t count = exec_find(nonfinite->executor, "optimizer/loss_scale") ? 1 : 2;
+	const struct {
+		const struct persistent *metric;
+		const char *what;
+	} watched[] = { { nonfinite->loss, "the loss" }, { nonfinite->norm, "the norm of the gradient" } };
+	struct device *device = nonfinite->executor->device;
 	*what = NULL;
-	for (size_t i = 0; i < count && !*what; i++) {
+	for (size_t i = 0; i < sizeof watched / sizeof *watched && !*what; i++) {
 		float value = 0;
-		if (!exec_find(nonfinite->executor, watched[i].name))
+		if (!watched[i].metric)
 			continue;
-		enum tarn_status st = exec_read(nonfinite->executor, watched[i].name, &value, sizeof value);
+		enum tarn_status st = device->ops->read(device, watched[i].metric->offset, &value, sizeof value);
 		if (st)
 			return st;
 		if (!isfinite(value)) {

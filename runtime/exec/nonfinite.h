@@ -26,6 +26,7 @@ struct nonfinite {
 	struct executor *executor;
 	uint32_t policy;                          /* enum on_nonfinite */
 	uint32_t first_update[PLAN_MAX_PROGRAMS]; /* instruction; the number of instructions where a step runs whole */
+	const struct persistent *loss, *norm;     /* what is watched; NULL: the network has none of it */
 	uint8_t *kept;                            /* NONFINITE_SKIP: the persistent part before the step */
 	uint8_t *buffer;
 	char text[NONFINITE_TEXT];

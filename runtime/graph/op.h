@@ -400,6 +400,10 @@ struct op_row {
 
 #define OP_MAX_OUTPUTS 3
 
+/* Persistent tensors of a graph with a loss scale, and its range. */
+#define LOSS_SCALE_STATE "optimizer/loss_scale"
+#define LOSS_SCALE_GOOD LOSS_SCALE_STATE "/good_steps"
+#define LOSS_SCALE_SKIPPED LOSS_SCALE_STATE "/skipped_steps"
 #define LOSS_SCALE_LEAST 0x1p-20f
 #define LOSS_SCALE_MOST 0x1p40f
 
