@@ -5,6 +5,7 @@
  * The oracle is the same run with train.accumulate: 1, within the rounding of another order of sums; where the
  * arithmetic is exact (small integers, powers of two) bit for bit.
  */
+#include "support/run_checks.h"
 #include "support/testing.h"
 #include "support/training.h"
 
@@ -146,22 +147,6 @@ END_TEST
 
 /* ---- against numbers that are known ---- */
 
-/* A version 1 npy file. */
-static void write_npy(const char *name, const char *dtype, const char *shape, const void *data, size_t bytes)
-{
-	unsigned char file[4096] = "\x93NUMPY\x01";
-	char header[118 + 1];
-	int length =
-		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
-	memset(header + length, ' ', sizeof header - 1 - (size_t)length);
-	header[117] = '\n';
-	file[8] = 118;
-	memcpy(file + 10, header, 118);
-	ck_assert_uint_le(128 + bytes, sizeof file);
-	memcpy(file + 128, data, bytes);
-	testing_file(name, file, 128 + bytes);
-}
-
 static float x[SAMPLES][FEATURES];
 static int32_t label[SAMPLES];
 static float target[SAMPLES][CLASSES];
@@ -177,9 +162,9 @@ static void write_data(const char *labels)
 			target[i][k] = (float)testing_between(&random, 0, 8) - 4;
 		label[i] = i < BATCH ? labels[i] - '0' : 1;
 	}
-	write_npy("x.npy", "<f4", "(20, 4)", x, sizeof x);
-	write_npy("y.npy", "<i4", "(20,)", label, sizeof label);
-	write_npy("t.npy", "<f4", "(20, 3)", target, sizeof target);
+	testing_npy("x.npy", "<f4", "(20, 4)", x, sizeof x);
+	testing_npy("y.npy", "<i4", "(20,)", label, sizeof label);
+	testing_npy("t.npy", "<f4", "(20, 3)", target, sizeof target);
 }
 
 /* One dense layer (or others), SGD without momentum and decay at rate 1: a step takes the gradient from the weight. */
@@ -451,24 +436,9 @@ END_TEST
 
 START_TEST(resumes_to_the_same_bits)
 {
-	char path[512], snapshot[600];
-	snprintf(path, sizeof path, "%s/run.safetensors", testing_directory());
-	snprintf(snapshot, sizeof snapshot, "train.snapshot=%s", path);
-	struct training training = { .text = norms, .override = { "train.accumulate=4", "train.max_steps=7" } };
-	struct training_result whole, rest;
-	ck_assert_ok(training_run(&training, &whole));
-	struct tarn_session *session;
-	const char *override[] = { "train.accumulate=4", "train.max_steps=7" };
-	struct tarn_options options = { .config_text = norms, .override = override, .overrides = 2 };
-	struct tarn_metrics metrics;
-	ck_assert_ok(tarn_open(&options, &session));
-	for (int i = 0; i < 4; i++)
-		ck_assert_ok(tarn_step(session, &metrics));
-	ck_assert_ok(tarn_save(session, path));
-	tarn_close(session);
-	training.resume = path;
-	ck_assert_ok(training_run(&training, &rest));
-	ck_assert_uint_eq(whole.hash, rest.hash);
+	const struct training training = { .text = norms, .override = { "train.accumulate=4", "train.max_steps=7" } };
+	struct training_result whole;
+	check_resumed_run(training, 4, &whole);
 }
 END_TEST
 

@@ -2,6 +2,7 @@
  * test_adversarial.c - gradient penalties and adversarial training as runs: the same weights for every plan, what an
  * attack finds, what is refused. The gradients themselves are tested in grad/test_adversarial.c.
  */
+#include "support/run_checks.h"
 #include "support/testing.h"
 #include "support/training.h"
 
@@ -32,28 +33,9 @@ static const char *const objectives[] = {
 
 START_TEST(plans_give_the_same_weights)
 {
-	static const char *const strategies[] = { "memory-poor", "sqrt", "speed", "min" };
-	struct training training = { .text = objectives[_i], .override = { "memory.recompute=none" }, .steps = 8 };
-	struct training_result none, result;
-	ck_assert_ok(training_run(&training, &none));
-	for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-		char strategy[64];
-		snprintf(strategy, sizeof strategy, "memory.recompute=%s", strategies[i]);
-		training.override[0] = strategy;
-		ck_assert_ok(training_run(&training, &result));
-		ck_assert_msg(result.hash == none.hash, "objective %d, %s", _i, strategies[i]);
-		ck_assert_uint_le(result.info.peak_bytes, none.info.peak_bytes);
-	}
-	uint64_t least = result.info.min_budget_bytes;
-	ck_assert_uint_lt(least, none.info.peak_bytes);
-	for (uint64_t i = 0; i < 3; i++) {
-		uint64_t budget = least + (none.info.arena_bytes - least) * i / 3;
-		training.override[0] = training_budget(budget);
-		training.poison = !i;
-		ck_assert_ok(training_run(&training, &result));
-		ck_assert_msg(result.hash == none.hash, "objective %d, %s", _i, training.override[0]);
-		ck_assert_uint_le(result.touched_bytes, budget);
-	}
+	const struct training training = { .text = objectives[_i], .steps = 8 };
+	struct training_result least;
+	check_plans_keep_bits(training, objectives[_i], &least);
 }
 END_TEST
 

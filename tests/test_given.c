@@ -35,17 +35,6 @@ static void setup(void)
 	}
 }
 
-static const char *array_file(const char *name, const char *type, const char *shape, const void *data, size_t size)
-{
-	char file[4096] = "\x93NUMPY\x01";
-	int used = snprintf(file + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
-	memset(file + 10 + used, ' ', 118 - (size_t)used);
-	file[8] = 118;
-	file[127] = '\n';
-	memcpy(file + 128, data, size);
-	return testing_file(name, file, 128 + size);
-}
-
 static uint64_t train(const struct tarn_options *options, double *loss)
 {
 	struct tarn_session *session;
@@ -70,8 +59,8 @@ START_TEST(trains_as_from_files)
 	double from_memory, from_files;
 	for (int n = 0; n < SAMPLES; n++)
 		small[n] = (uint8_t)label[n];
-	const char *x = array_file("x.npy", "|u1", "(20, 6, 6)", bytes, sizeof bytes);
-	const char *y = array_file("y.npy", "|u1", "(20,)", small, sizeof small);
+	const char *x = testing_npy("x.npy", "|u1", "(20, 6, 6)", bytes, sizeof bytes);
+	const char *y = testing_npy("y.npy", "|u1", "(20,)", small, sizeof small);
 	snprintf(text, sizeof text,
 		 "data: {type: npy, train_inputs: %s, train_labels: %s, test_inputs: %s, test_labels: %s, classes: 3, "
 		 "batch: 8, mean: [0.3], std: [0.5]}\n" NETWORK,

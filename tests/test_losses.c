@@ -14,22 +14,12 @@ static float values[SAMPLES][5];
 static float targets[SAMPLES][4];
 static int32_t labels[SAMPLES];
 
-/* A version 1 npy file of N rows. */
+/* An npy file of N rows of four-byte values. */
 static void write_npy(const char *name, const char *dtype, uint32_t rows, uint32_t columns, const void *data)
 {
-	unsigned char file[4096] = "\x93NUMPY\x01";
-	char header[118 + 1], shape[32];
+	char shape[32];
 	snprintf(shape, sizeof shape, columns ? "(%u, %u)" : "(%u,)", rows, columns);
-	int length =
-		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
-	memset(header + length, ' ', sizeof header - 1 - (size_t)length);
-	header[117] = '\n';
-	file[8] = 118;
-	memcpy(file + 10, header, 118);
-	size_t bytes = 4 * (size_t)rows * (columns ? columns : 1);
-	ck_assert_uint_le(128 + bytes, sizeof file);
-	memcpy(file + 128, data, bytes);
-	testing_file(name, file, 128 + bytes);
+	testing_npy(name, dtype, shape, data, 4 * (size_t)rows * (columns ? columns : 1));
 }
 
 /* Columns [from, to) of rows of `width`. */

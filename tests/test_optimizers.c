@@ -9,6 +9,7 @@
 #include "conformance/codes.h"
 #include "conformance/single_op.h"
 #include "graph/blockwise.h"
+#include "support/run_checks.h"
 #include "support/testing.h"
 #include "support/training.h"
 
@@ -19,7 +20,6 @@
 #include <unistd.h>
 
 #define ELEMENTS 5003u /* three blocks, the last one short, and codes that do not end at a float */
-#define FASHION_MNIST "/usr/share/datasets/fashion-mnist"
 
 /* ---- 8 bits ---- */
 
@@ -201,24 +201,10 @@ END_TEST
 
 START_TEST(every_kind_resumes_to_the_same_bits)
 {
-	char path[512];
 	struct training training = training_of(_i);
-	struct training_result whole, rest;
-	struct tarn_metrics metrics;
-	struct tarn_session *session;
-	const char *override[] = { kinds[_i].type, kinds[_i].rate, training.override[2], "train.max_steps=9" };
-	struct tarn_options options = { .config_text = network, .override = override, .overrides = 4 };
-	snprintf(path, sizeof path, "%s/run.safetensors", testing_directory());
-	training.override[3] = override[3];
-	ck_assert_ok(training_run(&training, &whole));
-	ck_assert_ok(tarn_open(&options, &session));
-	for (int i = 0; i < 5; i++)
-		ck_assert_ok(tarn_step(session, &metrics));
-	ck_assert_ok(tarn_save(session, path));
-	tarn_close(session);
-	training.resume = path;
-	ck_assert_ok(training_run(&training, &rest));
-	ck_assert_uint_eq(whole.hash, rest.hash);
+	struct training_result whole;
+	training.override[3] = "train.max_steps=9";
+	check_resumed_run(training, 5, &whole);
 }
 END_TEST
 
@@ -233,44 +219,16 @@ END_TEST
 
 /* ---- accuracy ---- */
 
-static double mean_accuracy(const char *type, const char *rate, const char *state)
-{
-	static const char *const seeds[] = { "train.seed=1", "train.seed=2", "train.seed=3" };
-	double sum = 0;
-	for (int s = 0; s < 3; s++) {
-		const char *override[] = { type, rate, seeds[s], state };
-		struct tarn_options options = {
-			.config_text = "data: {type: idx, directory: " FASHION_MNIST ", batch: 128, mean: [0.2860], "
-				       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: "
-				       "256}\noptimizer: {schedule: {type: cosine}}\ntrain: {epochs: 1, threads: 1}\n",
-			.override = override,
-			.overrides = state ? 4 : 3
-		};
-		struct tarn_metrics metrics = { 0 };
-		struct tarn_evaluation evaluation;
-		struct tarn_session *session;
-		ck_assert_ok(tarn_open(&options, &session));
-		while (!metrics.finished)
-			ck_assert_ok(tarn_step(session, &metrics));
-		ck_assert_ok(tarn_evaluate(session, &evaluation));
-		tarn_close(session);
-		sum += 100 * evaluation.accuracy / 3;
-	}
-	printf("%s, %s, %s: %.2f %%\n", type, rate, state ? state : "optimizer.state=float32", sum);
-	return sum;
-}
-
 START_TEST(little_state_costs_less_than_a_point)
 {
-	if (!getenv("TARN_TEST_SLOW"))
-		TESTING_SKIP("slow: make check-slow");
-	if (access(FASHION_MNIST, R_OK))
-		TESTING_SKIP("Fashion-MNIST is not in " FASHION_MNIST);
-	double adam = mean_accuracy("optimizer.type=adam", "optimizer.learning_rate=1e-3", NULL);
-	ck_assert_double_ge(
-		mean_accuracy("optimizer.type=adam", "optimizer.learning_rate=1e-3", "optimizer.state=int8"), adam - 1);
-	ck_assert_double_ge(mean_accuracy("optimizer.type=lion", "optimizer.learning_rate=2e-4", NULL), adam - 1);
-	ck_assert_double_ge(mean_accuracy("optimizer.type=adafactor", "optimizer.learning_rate=3e-2", NULL), adam - 1);
+	if (accuracy_skipped())
+		TESTING_SKIP(accuracy_skipped());
+	double adam = mean_accuracy((const char *[]){ NULL });
+	static const char *const little[][3] = { { "optimizer.state=int8" },
+						 { "optimizer.type=lion", "optimizer.learning_rate=2e-4" },
+						 { "optimizer.type=adafactor", "optimizer.learning_rate=3e-2" } };
+	for (size_t i = 0; i < sizeof little / sizeof *little; i++)
+		ck_assert_double_ge(mean_accuracy(little[i]), adam - 1);
 }
 END_TEST
 

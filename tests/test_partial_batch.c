@@ -44,22 +44,6 @@ static const struct {
 };
 #define TENSORS (sizeof tensors / sizeof *tensors)
 
-/* A version 1 npy file of `bytes` of data with the given dtype and shape. */
-static void write_npy(const char *name, const char *dtype, const char *shape, const void *data, size_t bytes)
-{
-	unsigned char file[4096] = "\x93NUMPY\x01";
-	char header[118 + 1];
-	int length =
-		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
-	memset(header + length, ' ', sizeof header - 1 - (size_t)length);
-	header[117] = '\n';
-	file[8] = 118;
-	memcpy(file + 10, header, 118);
-	ck_assert_uint_le(128 + bytes, sizeof file);
-	memcpy(file + 128, data, bytes);
-	testing_file(name, file, 128 + bytes);
-}
-
 static void write_data(void)
 {
 	struct testing_random random = { 42 };
@@ -70,10 +54,10 @@ static void write_data(void)
 			x[i][k] = testing_float(&random);
 		y[i] = (int32_t)testing_between(&random, 0, 2);
 	}
-	write_npy("x.npy", "<f4", "(20, 6)", x, sizeof x);
-	write_npy("y.npy", "<i4", "(20,)", y, sizeof y);
-	write_npy("x_rest.npy", "<f4", "(4, 6)", x[SAMPLES - REST], sizeof x[0] * REST);
-	write_npy("y_rest.npy", "<i4", "(4,)", &y[SAMPLES - REST], sizeof y[0] * REST);
+	testing_npy("x.npy", "<f4", "(20, 6)", x, sizeof x);
+	testing_npy("y.npy", "<i4", "(20,)", y, sizeof y);
+	testing_npy("x_rest.npy", "<f4", "(4, 6)", x[SAMPLES - REST], sizeof x[0] * REST);
+	testing_npy("y_rest.npy", "<i4", "(4,)", &y[SAMPLES - REST], sizeof y[0] * REST);
 }
 
 static struct tarn_session *open_session(const char *inputs, const char *labels, int batch, const char *more)

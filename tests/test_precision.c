@@ -8,6 +8,7 @@
 #include "graph/build.h"
 #include "graph/precision.h"
 #include "graph/storage.h"
+#include "support/run_checks.h"
 #include "support/testing.h"
 #include "support/training.h"
 
@@ -16,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define FASHION_MNIST "/usr/share/datasets/fashion-mnist"
 
 #define STEPS training_steps(12)
 
@@ -145,30 +144,13 @@ END_TEST
 
 START_TEST(weights_of_16_bits_have_no_copy_and_resume)
 {
-	char path[512];
 	struct training training = { .text = training_residual,
 				     .override = { "precision.compute=bfloat16", "precision.weights=bfloat16" },
 				     .steps = 8 };
-	struct training_result whole, rest, wide;
-	struct tarn_metrics metrics;
-	struct tarn_session *session;
-	const struct tarn_options options = { .config_text = training.text,
-					      .override = training.override,
-					      .overrides = 2 };
+	struct training_result whole, wide;
 	if (training_driver())
 		TESTING_SKIP("no other driver updates weights of 16 bits yet");
-	snprintf(path, sizeof path, "%s/run.safetensors", testing_directory());
-	ck_assert_ok(training_run(&training, &whole));
-	ck_assert_ok(tarn_open(&options, &session));
-	for (int i = 0; i < 5; i++)
-		ck_assert_ok(tarn_step(session, &metrics));
-	ck_assert_ok(tarn_save(session, path));
-	tarn_close(session);
-	training.resume = path;
-	training.steps = 3;
-	ck_assert_ok(training_run(&training, &rest));
-	ck_assert_uint_eq(whole.hash, rest.hash);
-	training.resume = NULL;
+	check_resumed_run(training, 5, &whole);
 	training.override[1] = NULL;
 	ck_assert_ok(training_plan(&training, &wide));
 	ck_assert_uint_lt(whole.info.persistent_bytes, wide.info.persistent_bytes);
@@ -195,46 +177,15 @@ END_TEST
 
 /* ---- accuracy ---- */
 
-/* Mean of three seeds after an epoch of Fashion-MNIST, in percent. */
-static double mean_accuracy(const char *format, const char *weights)
-{
-	static const char *const seeds[] = { "train.seed=1", "train.seed=2", "train.seed=3" };
-	double sum = 0;
-	for (int s = 0; s < 3; s++) {
-		const char *override[] = { format, weights, seeds[s] };
-		const struct tarn_options options = {
-			.config_text = "data: {type: idx, directory: " FASHION_MNIST ", batch: 128, mean: [0.2860], "
-				       "std: [0.3530]}\nmodel: {family: mlp, depth: 2, width: 256}\n"
-				       "optimizer: {type: adam, learning_rate: 0.001, schedule: {type: cosine}}\n"
-				       "train: {epochs: 1, threads: 1}\n",
-			.override = override,
-			.overrides = 3
-		};
-		struct tarn_metrics metrics = { 0 };
-		struct tarn_evaluation evaluation;
-		struct tarn_session *session;
-		ck_assert_ok(tarn_open(&options, &session));
-		while (!metrics.finished)
-			ck_assert_ok(tarn_step(session, &metrics));
-		ck_assert_ok(tarn_evaluate(session, &evaluation));
-		tarn_close(session);
-		sum += 100 * evaluation.accuracy / 3;
-	}
-	printf("%s, %s: %.2f %%\n", format, weights, sum);
-	return sum;
-}
-
 START_TEST(no_format_costs_a_point)
 {
-	if (!getenv("TARN_TEST_SLOW"))
-		TESTING_SKIP("slow: make check-slow");
-	if (access(FASHION_MNIST, R_OK))
-		TESTING_SKIP("Fashion-MNIST is not in " FASHION_MNIST);
-	static const char float32_weights[] = "precision.weights=float32";
-	double wide = mean_accuracy("precision.compute=float32", float32_weights);
+	if (accuracy_skipped())
+		TESTING_SKIP(accuracy_skipped());
+	double wide = mean_accuracy((const char *[]){ NULL });
 	for (size_t i = 0; i < FORMATS; i++)
-		ck_assert_double_ge(mean_accuracy(formats[i].compute, formats[i].weights), wide - 1);
-	ck_assert_double_ge(mean_accuracy("optimizer.state=int8", float32_weights), wide - 1);
+		ck_assert_double_ge(mean_accuracy((const char *[]){ formats[i].compute, formats[i].weights, NULL }),
+				    wide - 1);
+	ck_assert_double_ge(mean_accuracy((const char *[]){ "optimizer.state=int8", NULL }), wide - 1);
 }
 END_TEST
 

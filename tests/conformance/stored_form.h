@@ -5,8 +5,8 @@
 #include "conformance/cases.h"
 
 /*
- * The case with its tensors stored as `dtype` where graph/storage.h lets the op do so, and results that may have either
- * type as `result`. False: the op knows float alone, or kernels refuse this type of result.
+ * conformance_narrow with the tolerance of that driver, and of ops without inputs too. False also where its kernels
+ * refuse this type of result.
  */
 bool conformance_stored_form(const struct conformance_case *test, enum dtype dtype, enum dtype result,
 			     struct conformance_case *stored);

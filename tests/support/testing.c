@@ -100,3 +100,18 @@ const char *testing_file(const char *name, const void *data, size_t bytes)
 	}
 	return path;
 }
+
+const char *testing_npy(const char *name, const char *dtype, const char *shape, const void *data, size_t bytes)
+{
+	unsigned char file[4096] = "\x93NUMPY\x01";
+	char header[118 + 1];
+	int length =
+		snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", dtype, shape);
+	memset(header + length, ' ', sizeof header - 1 - (size_t)length);
+	header[117] = '\n';
+	file[8] = 118;
+	memcpy(file + 10, header, 118);
+	ck_assert_uint_le(128 + bytes, sizeof file);
+	memcpy(file + 128, data, bytes);
+	return testing_file(name, file, 128 + bytes);
+}

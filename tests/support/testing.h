@@ -55,5 +55,7 @@ float testing_float(struct testing_random *random);
 const char *testing_directory(void);
 /* Writes `bytes` of `data` to a file in testing_directory(); returns its path, valid until the next call but seven. */
 const char *testing_file(const char *name, const void *data, size_t bytes);
+/* The same for a version 1 npy file of less than 4 KiB with this dtype ("<f4") and shape ("(20, 4)"). */
+const char *testing_npy(const char *name, const char *dtype, const char *shape, const void *data, size_t bytes);
 
 #endif

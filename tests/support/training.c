@@ -85,6 +85,21 @@ enum tarn_status training_run(const struct training *training, struct training_r
 	return st;
 }
 
+enum tarn_status training_save_after(const struct training *training, uint64_t steps, const char *path)
+{
+	struct tarn_session *session;
+	struct tarn_metrics metrics;
+	enum tarn_status st = open_session(training, false, &session);
+	if (st)
+		return st;
+	for (uint64_t step = 0; step < steps && !st; step++)
+		st = tarn_step(session, &metrics);
+	if (!st)
+		st = tarn_save(session, path);
+	tarn_close(session);
+	return st;
+}
+
 const char *training_budget(uint64_t bytes)
 {
 	static char text[8][48];

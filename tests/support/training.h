@@ -39,6 +39,9 @@ uint64_t training_steps(uint64_t usual);
 /* Opens, steps, hashes, closes. The status of the first failure. */
 enum tarn_status training_run(const struct training *training, struct training_result *result);
 
+/* Runs `steps` steps of it, writes a snapshot to `path`, closes. */
+enum tarn_status training_save_after(const struct training *training, uint64_t steps, const char *path);
+
 /* Planning alone. */
 enum tarn_status training_plan(const struct training *training, struct training_result *result);
 

@@ -13,32 +13,18 @@ losses, weighted by their labels; normalisation uses the statistics of the batch
 import math
 import sys
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+
+import hashed
+from hashed import labels
 
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 
 
-def bits(seed, n):
-    with np.errstate(over="ignore"):
-        z = (np.arange(n, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = z + np.uint64(seed) * np.uint64(0xD1B54A32D192ED03)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
-
-
 def uniform(seed, shape, bound=1.0):
-    u = (bits(seed, math.prod(shape)) >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
-    u = (np.float32(2) * u - np.float32(1)) * np.float32(bound)
-    return torch.from_numpy(u.reshape(shape).astype(np.float64))
-
-
-def labels(seed, shape, classes):
-    z = (bits(seed, math.prod(shape)) >> np.uint64(33)) % np.uint64(classes)
-    return torch.from_numpy(z.astype(np.int64).reshape(shape))
+    return hashed.uniform(seed, shape, bound).double()
 
 
 def mlp(p, x):
